@@ -8,7 +8,7 @@
 //!        urgency = needed / best         needed = (rest + expected / 16) / time left
 //!
 //!    0        1/2   5/8              7/8        best = highest rate of a window,
-//!    ├─────────┼─────┼────────────────┼────►    or less, if all weight gave less
+//!    ├─────────┼─────┼────────────────┼────►    or less, if pushing gave less
 //!      idle ◄──┘     └──► push          all of the disk
 //!      class idle        best effort,   weight 10000,
 //!      no rate           needed x 5/4   no rate
@@ -22,11 +22,18 @@
 //! that gave enough (8, 16, up to 64 after tries in vain): a rate says nothing about what class
 //! idle would give. In the last 8 windows there are no tries.
 //!
+//! *The best rate* may be wrong: files in memory, a slower part of the disk. It falls by an eighth
+//! with each window of push that gave less than was needed. Class idle proves nothing where the
+//! disk is busy: if half of the best rate was not reached until the time left has halved, one
+//! window is a probe, best effort without a rate, and the best rate is what that gave.
+//!
 //! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
 //! longer than the goal. While more do, the rate of the program is halved, never below the floor;
 //! while fewer do it grows by an eighth, and where nobody else is there it doubles, until it has
-//! not held for a while. The floor is what the deadline needs, or a 256th of the best rate: whoever
-//! is throttled to nothing learns nothing. A program whose best rate is known begins with a 64th.
+//! not held for a while. The floor is what the deadline needs, or a 256th of the best rate, or
+//! 128 KiB/s: whoever is throttled to nothing learns nothing. There is no verdict before the first
+//! window has ended, nor where others could not be seen. A program whose best rate is known begins
+//! with a 64th of it.
 //!
 //! *The time left* is forecast from the mean of the rate of the whole run and that of the last 8
 //! windows, which counts the more the shorter the time left is; not later than the plan ends, as a
@@ -35,7 +42,7 @@
 //! # Properties
 //! 1. Without a deadline it is class idle, and without limit and guard it has no rate.
 //! 2. No rate is above the limit.
-//! 3. While the deadline needs less than half of the best rate it is class idle.
+//! 3. While the deadline needs less than half of the best rate it is class idle, but for a probe.
 //! 4. When it needs more than class idle gives, it pushes; from 7/8 of the best rate on with all
 //!    weight and no rate.
 //! 5. When the disk becomes quiet it goes back to class idle.
@@ -46,11 +53,12 @@
 //! # When it does not know
 //! How much there is: with a deadline it pushes with the default weight from the start, without a
 //! rate, and there is no forecast. The best rate: class idle for the first window; earlier runs
-//! tell it. Once more was moved than expected, the rest is taken for a 64th of it.
+//! tell it; if that window was empty it pushes. Once more was moved than expected, the rest is
+//! taken for a 64th of it, up to a sixteenth more; beyond that nobody knows how much there is.
 //!
 //! # Limits
 //! A program that computes most of the time needs no disk to be late: it is pushed in vain. One
-//! whose small files come last has a best rate that it never reaches again: it is pushed too late.
+//! whose small files come last reaches half of its best rate or a bit more: it is pushed too late.
 //!
 //! # Sources
 //! Additive increase and multiplicative decrease as in `window/aimd.rs`. That background work is to
@@ -58,11 +66,14 @@
 //! stealing (Lehoczky and Ramos-Thuel, RTSS 1992), with rates in the place of execution times.
 
 mod forecast;
+mod guard;
+mod probe;
 
 use crate::group::{Class, Weight};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec, scaled};
 use forecast::{mean, plan, rate_for, rate_in, rest};
+use probe::Probe;
 
 /// Ticks of a window: fewer are noise, more are late.
 const WINDOW_TICKS: u32 = 8;
@@ -78,7 +89,7 @@ const ALL_ABOVE: u64 = WHOLE * 7 / 8;
 /// Of what is expected this part more is planned for: runs of one program differ by as much.
 const MARGIN: u64 = 16;
 
-/// The best rate falls by this part with each window in which all weight did not give enough.
+/// The best rate falls by this part with each window of push that did not give enough.
 const FADE: u64 = 8;
 
 /// Windows of push before class idle is tried, at first and at most.
@@ -90,18 +101,8 @@ const RECENT_WINDOWS: u64 = 8;
 /// That which the choice of a gear goes by covers so many.
 const PACED_WINDOWS: u64 = 4;
 
-/// A verdict on others needs so many requests, or as many as came within so many ticks.
-const OTHERS_COUNT: u64 = 100;
-const OTHERS_TICKS: u32 = 16;
-
 /// With so many ticks left it does not wait for the end of a window any more.
 const SHORT_TICKS: u64 = 8 * WINDOW_TICKS as u64;
-
-/// The guard leaves a program this part of its best rate.
-const FLOOR: u64 = 256;
-
-/// Of so many requests of others one may be late: the 99th percentile.
-const LATE_ONE_IN: u64 = 100;
 
 /// What is to be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +128,8 @@ pub struct Seen {
     pub others_count: u64,
     /// Those of them that took longer than the goal; none where there is no goal.
     pub late_count: u64,
+    /// Others could not be seen this time: the guard stays as it is.
+    pub is_blind: bool,
 }
 
 /// What the program has until the next tick.
@@ -199,6 +202,9 @@ pub struct Controller {
     guard: Option<u64>,
     /// Others since the last verdict: requests, late ones, ticks.
     others: (u64, u64, u32),
+    /// A window has ended.
+    is_measured: bool,
+    probe: Probe,
 }
 
 impl Controller {
@@ -215,9 +221,16 @@ impl Controller {
             recent: 0,
             best: goals.best.0,
             tries: (0, TRY_AFTER.0),
-            guard: goals.guarded.then_some(goals.best.0 / 64).filter(|rate| *rate > 0),
+            guard: guard::first(&goals),
+            is_measured: false,
+            probe: Probe::default(),
             others: (0, 0, 0),
         }
+    }
+
+    /// Moves the deadline, as when the clock of the day was set.
+    pub fn set_deadline(&mut self, by: Instant) {
+        self.goals.by = Some(by);
     }
 
     /// Looks, and says what the program has until the next tick.
@@ -231,6 +244,7 @@ impl Controller {
         let margin = seen.expected.map_or(Bytes::ZERO, |expected| Bytes(expected.0 / MARGIN));
         let needed = plan.zip(rest).map(|(plan, rest)| rate_for(rest + margin, plan));
         let is_short = plan.is_some_and(|plan| plan < tick.times(SHORT_TICKS));
+        self.prove(plan, is_new);
         self.choose_gear(needed, is_new, is_short);
         self.guard(seen);
         let mean = rate_in(seen.moved - first, now.since(began));
@@ -260,6 +274,7 @@ impl Controller {
             return false;
         }
         self.rate = rate_in(moved - *before, now.since(*since));
+        self.is_measured = true;
         self.window = (now, moved, 1);
         self.best = self.best.max(self.rate);
         self.paced = mean(self.paced, self.rate, PACED_WINDOWS);
@@ -269,6 +284,8 @@ impl Controller {
 
     fn urgency(&self, needed: u64) -> u64 {
         match self.best {
+            // An empty window: nobody knows what the disk gives, and class idle gives nothing.
+            0 if self.is_measured => WHOLE,
             0 => 0,
             best => scaled(needed, WHOLE, best),
         }
@@ -282,11 +299,12 @@ impl Controller {
             return;
         };
         let is_enough = self.paced >= needed.saturating_add(needed / 8);
-        if is_new && self.gear == Gear::Push(heaviest()) && !is_enough {
+        if is_new && self.gear.class() == Class::BestEffort && !is_enough && self.rate < needed {
             self.best = self.rate.max(self.best - self.best / FADE);
         }
         let before = self.gear;
         self.gear = match self.urgency(needed) {
+            _ if self.probe.is_on => before.pushed(),
             ALL_ABOVE.. => Gear::Push(heaviest()),
             // There is no time for a try.
             urgency if is_short && urgency > PUSH_ABOVE => before.pushed(),
@@ -326,36 +344,12 @@ impl Controller {
         }
     }
 
-    /// Counts others, and cuts or raises the rate when there are enough of them for a verdict.
-    fn guard(&mut self, seen: &Seen) {
-        let (count, late, ticks) = &mut self.others;
-        *count = count.saturating_add(seen.others_count);
-        *late = late.saturating_add(seen.late_count);
-        *ticks += 1;
-        if *count < OTHERS_COUNT && *ticks < OTHERS_TICKS {
-            return;
-        }
-        let is_late = late.saturating_mul(LATE_ONE_IN) > *count;
-        let is_alone = *count == 0;
-        self.others = (0, 0, 0);
-        self.guard = match (is_late, self.guard) {
-            (true, guard) => {
-                let rate = guard.map_or(self.rate, |guard| guard.min(self.rate.max(guard / 2)));
-                Some((rate / 2).max(self.best / FLOOR))
-            }
-            (false, Some(guard)) => {
-                let part = if is_alone { guard } else { guard / 8 };
-                let more = guard.saturating_add(part.max(self.best / 128));
-                (more < self.best.saturating_mul(2)).then_some(more)
-            }
-            (false, None) => None,
-        };
-    }
-
     fn push(&self, needed: Option<u64>) -> Push {
         let (class, weight, wanted) = match (self.gear, needed) {
             (Gear::Idle, _) => (Class::Idle, Weight::DEFAULT, None),
-            (Gear::Push(weight), Some(needed)) if self.urgency(needed) < ALL_ABOVE => {
+            (Gear::Push(weight), Some(needed))
+                if self.urgency(needed) < ALL_ABOVE && !self.probe.is_on =>
+            {
                 (Class::BestEffort, weight, Some(needed.saturating_add(needed / 4)))
             }
             (Gear::Push(weight), _) => (Class::BestEffort, weight, None),
@@ -363,8 +357,8 @@ impl Controller {
         // The deadline goes before the others.
         let guard = match (self.gear, needed) {
             (Gear::Idle, _) => self.guard,
-            (Gear::Push(weight), _) if weight == heaviest() => None,
-            (Gear::Push(_), None) => None,
+            (Gear::Push(weight), _) if weight == heaviest() || self.probe.is_on => None,
+            (Gear::Push(_), None) => self.guard,
             (Gear::Push(_), Some(needed)) => {
                 self.guard.map(|guard| guard.max(needed.saturating_add(needed / 8)))
             }

@@ -227,7 +227,8 @@ impl Night {
                 let guarded = rule == Rule::ByAndP99;
                 let late = if guarded { late_count(&new, goal) } else { 0 };
                 let (expected, others_count) = (Some(self.expected), new.count());
-                let seen = Seen { moved, expected, others_count, late_count: late };
+                let late_count = late;
+                let seen = Seen { moved, expected, others_count, late_count, is_blind: false };
                 let course = controller.tick(now, &seen);
                 left.push(course.left.map(|left| now + left));
                 if course.push != push {

@@ -1,6 +1,6 @@
 //! How much is left, how long it will take, and the rate that it needs.
 
-use super::{Controller, Seen, WHOLE};
+use super::{Controller, MARGIN, Seen, WHOLE};
 use crate::time::Nanos;
 use crate::units::{Bytes, BytesPerSec, scaled};
 
@@ -37,6 +37,8 @@ pub(super) fn rest(seen: &Seen) -> Option<Bytes> {
     let expected = seen.expected?;
     match seen.moved < expected {
         true => Some(expected - seen.moved),
+        // So many more that nobody knows how much there is.
+        false if seen.moved.0 - expected.0 > expected.0 / MARGIN => None,
         false => Some(Bytes((seen.moved.0 / 64).max(1))),
     }
 }

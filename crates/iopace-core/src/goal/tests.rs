@@ -13,6 +13,7 @@ struct World {
     moved: u64,
     /// Of 100 requests of others so many are late.
     late: u64,
+    is_blind: bool,
 }
 
 impl World {
@@ -24,6 +25,7 @@ impl World {
             now: 1,
             moved: 0,
             late: 0,
+            is_blind: false,
         }
     }
 
@@ -33,6 +35,7 @@ impl World {
             expected: self.expected.map(Bytes),
             others_count: 100,
             late_count: self.late,
+            is_blind: self.is_blind,
         };
         let course = self.controller.tick(Instant(self.now * 1_000_000_000), &seen);
         *self.course.insert(course)
@@ -140,7 +143,7 @@ fn p6_late_others_cut_the_rate_and_it_comes_back() {
         (0..60).map(|_| world.run(1, 100 * MB, 0).push.rate.map_or(u64::MAX, |r| r.0)).collect();
     assert!(rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
     let floor = *rates.last().expect("some");
-    assert!((MB / 4..MB).contains(&floor), "{floor}");
+    assert!((MB / 4..MB).contains(&floor), "a 256th: {floor}");
     world.late = 1;
     assert_eq!(world.run(200, 100 * MB, 0).push.rate, None);
     // Not below what a deadline needs.
@@ -190,10 +193,63 @@ fn not_knowing_how_much_it_pushes_for_a_deadline() {
     let course = world.run(30, 100 * MB, 100 * MB);
     let push = Push { class: Class::BestEffort, weight: Weight::DEFAULT, rate: None };
     assert_eq!((course.push, course.left, course.needed), (push, None, None));
-    // More than expected: a forecast all the same, and it goes on.
-    let mut world = World::new(by(1_000), Some(100 * MB));
-    let course = world.run(100, 100 * MB, 100 * MB);
+    // A bit more than expected: a forecast all the same. Much more: the size is not known.
+    let mut world = World::new(by(1_000), Some(5_000 * MB));
+    let course = world.run(52, 100 * MB, 100 * MB);
     assert!(course.left.is_some_and(|left| left < Nanos::from_secs(10)), "{course:?}");
+    let course = world.run(10, 100 * MB, 100 * MB);
+    assert_eq!((course.push, course.left, course.needed), (push, None, None));
+    // Others are guarded all the same.
+    world.late = 50;
+    assert!(world.run(30, MB, 100 * MB).push.rate.is_some_and(|rate| rate.0 < 50 * MB));
+}
+
+#[test]
+fn a_best_rate_from_memory_misses_no_deadline() {
+    for (best, cached) in [(BytesPerSec(0), 16), (BytesPerSec(5_000 * MB), 0)] {
+        let goals = Goals { best, ..by(2_000) };
+        let mut world = World::new(goals, Some(cached * 5_000 * MB + 40_000 * MB));
+        world.run(cached, 5_000 * MB, 5_000 * MB);
+        while world.moved < world.expected.expect("known") && world.now < 3_000 {
+            world.run(1, MB, 100 * MB);
+        }
+        assert!(world.now < 2_000, "done at {}", world.now);
+        assert!(world.now > 1_200, "and idle while there was slack: {}", world.now);
+        assert!(world.controller.best() < BytesPerSec(200 * MB), "not told to the next run");
+    }
+}
+
+#[test]
+fn what_gets_nothing_from_the_start_pushes() {
+    let mut world = World::new(by(1_000), Some(10_000 * MB));
+    let course = world.run(10, 0, 100 * MB);
+    assert_eq!(course.push.class, Class::BestEffort);
+    let course = world.run(30, 0, 100 * MB);
+    assert_eq!(course.push.class, Class::Idle, "its best rate is known then");
+}
+
+#[test]
+fn a_guard_throttles_no_program_to_nothing() {
+    // Late from the first tick on, and nothing is known of the program.
+    let mut world = World::new(Goals { guarded: true, ..Goals::default() }, None);
+    world.late = 100;
+    assert_eq!(world.run(0, 0, 0).push.rate, None);
+    let rate = world.run(100, 1_000, 1_000).push.rate.expect("guarded");
+    assert_eq!(rate.0, guard::FLOOR_BYTES_S);
+    // Blind it neither falls nor rises.
+    world.is_blind = true;
+    world.late = 0;
+    assert_eq!(world.run(100, 1_000, 1_000).push.rate, Some(rate));
+    world.is_blind = false;
+    assert_eq!(world.run(10, 1_000, 1_000).push.rate, None, "its best rate is far below");
+}
+
+#[test]
+fn a_deadline_that_moves_is_kept() {
+    let mut world = World::new(by(10_000), Some(60_000 * MB));
+    assert_eq!(world.run(100, 10 * MB, 100 * MB).push.class, Class::Idle);
+    world.controller.set_deadline(Instant(800_000_000_000));
+    assert_eq!(world.run(2, 10 * MB, 100 * MB).push.class, Class::BestEffort);
 }
 
 #[test]
@@ -218,6 +274,7 @@ fn odd_ticks_do_no_harm() {
                 expected: (draw(2) > 0).then(|| Bytes(draw(60))),
                 others_count: draw(64),
                 late_count: draw(63),
+                is_blind: draw(3) == 0,
             };
             let course = controller.tick(Instant(draw(50)), &seen);
             assert_ne!(course.push.class, Class::RealTime);
