@@ -26,7 +26,7 @@ impl From<Class> for IoPriority {
     }
 }
 
-/// That of a thread, by its number; of the thread that asks with 0.
+/// That of a thread, by its number; of the thread that asks with 0. What is said can be set again.
 ///
 /// # Errors
 /// There is no such thread.
@@ -34,7 +34,13 @@ pub fn get(thread: u32) -> io::Result<IoPriority> {
     let thread = libc::c_int::try_from(thread).map_err(|_| io::ErrorKind::NotFound)?;
     // SAFETY: three integers go in and one comes out; no memory is touched.
     let got = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, thread) };
-    u16::try_from(got).map(IoPriority).map_err(|_| io::Error::last_os_error())
+    u16::try_from(got).map(as_set).map_err(|_| io::Error::last_os_error())
+}
+
+/// Kernels up to 5.17 say of a thread without a class that its level is 4, and take no level with
+/// no class.
+fn as_set(said: u16) -> IoPriority {
+    IoPriority(if said >> CLASS_SHIFT == 0 { 0 } else { said })
 }
 
 /// Sets that of a thread, by its number; of the thread that asks with 0. Threads and processes
@@ -53,6 +59,13 @@ pub fn set(thread: u32, priority: IoPriority) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_class_has_no_level() {
+        assert_eq!((as_set(4), as_set(0)), (IoPriority(0), IoPriority(0)));
+        let set = IoPriority::from(Class::BestEffort);
+        assert_eq!(as_set(set.0), set);
+    }
 
     #[test]
     fn a_thread_passes_its_class_on() {

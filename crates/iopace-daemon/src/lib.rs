@@ -71,5 +71,5 @@ pub mod control;
 pub mod fuzzing;
 pub mod measured;
 
-pub use process::{Family, MovedBytes, process_of, processes_named};
+pub use process::{Family, MovedBytes, Thread, process_of, processes_named};
 pub use rules::{Rule, RuleError, Rules};

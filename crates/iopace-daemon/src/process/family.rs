@@ -22,7 +22,16 @@ pub struct MovedBytes {
     pub written: u64,
 }
 
-/// Processes with all that they have started, those also whose parents have ended.
+/// A thread: numbers are used again, together with the start they are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    /// Its number.
+    pub number: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub start: u64,
+}
+
+/// Processes with all that they have started, those also whose parents have ended; never this one.
 #[derive(Debug)]
 pub struct Family {
     /// All that were there at the last look, parents before their children.
@@ -48,7 +57,8 @@ impl Family {
         for member in before {
             let mut line = vec![member];
             while let Some(next) = line.pop().filter(|_| found.len() < FAMILY_MAX) {
-                if known.contains(&next) || process(next.pid) != Some(next) {
+                let is_own = next.pid == std::process::id();
+                if is_own || known.contains(&next) || process(next.pid) != Some(next) {
                     continue;
                 }
                 known.insert(next);
@@ -75,8 +85,9 @@ impl Family {
     }
 
     /// The threads that they have now.
-    pub fn threads(&self) -> Vec<u32> {
-        self.pids().flat_map(threads).collect()
+    pub fn threads(&self) -> Vec<Thread> {
+        let started = |number| Some(Thread { number, start: Kernel.stat(number)?.start });
+        self.pids().flat_map(threads).filter_map(started).collect()
     }
 
     /// Whether none of them was there at the last look.
@@ -174,5 +185,6 @@ mod tests {
         assert_eq!(parse(text), Some(MovedBytes { read: 4096, written: 20 }));
         assert_eq!((parse(""), parse("rchar: x\n")), (None, None));
         assert!(Family::of(&[u32::MAX]).is_gone());
+        assert!(Family::of(&[std::process::id()]).is_gone(), "never this one");
     }
 }

@@ -14,7 +14,7 @@ mod kernel;
 mod user;
 
 pub(crate) use credentials::{Credentials, Namespace};
-pub use family::{Family, MovedBytes, processes_named};
+pub use family::{Family, MovedBytes, Thread, processes_named};
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
 pub use user::user_number;
