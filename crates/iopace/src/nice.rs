@@ -18,12 +18,13 @@ mod child;
 mod drive;
 mod learnt;
 mod mounts;
+mod priorities;
 
 use crate::cli::{Deadline, NiceArgs};
 use crate::output::{Failure, note};
 use cgroup::Cgroup;
 use child::Program;
-use drive::{Drive, Means};
+use drive::{Drive, Means, Start};
 use iopace_core::goal::Goals;
 use iopace_core::group::Class;
 use iopace_core::time::Nanos;
@@ -33,6 +34,7 @@ use jiff::Zoned;
 use jiff::civil::time;
 use learnt::{Learnt, Run};
 use mounts::Mounts;
+use priorities::Priorities;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::Arc;
@@ -67,16 +69,18 @@ fn start(args: &NiceArgs) -> Result<u8, Failure> {
     let cgroup = Cgroup::make();
     check(args, &mounts, cgroup.as_ref().is_ok_and(Cgroup::holds_rates))?;
     let expected = args.size.or(learnt.expected());
-    let goals = goals(args, learnt.best())?;
+    let known = known(args, expected, learnt.best())?;
     let program = Program::start(&args.command, Class::Idle)?;
     let means = Means { mounts, cgroup: cgroup.as_ref().ok() };
     if !args.quiet {
         say(args, &means, cgroup.as_ref().err(), expected);
     }
-    let mut drive = Drive::new(args, goals, expected, Family::of(&[program.pid()]), means);
+    let mut drive = Drive::new(args, known, Family::of(&[program.pid()]), means);
     drive.follow(program.ended());
+    // It is a zombie until it is waited for, and of its group.
+    let status = program.status();
     let (moved, best) = drive.end();
-    let status = program.status()?;
+    let status = status?;
     if status == 0 && moved.0 > 0 {
         let now_s = Zoned::now().timestamp().as_second().max(0).unsigned_abs();
         let run = Run { bytes: moved.0, best_bytes_s: best.0 };
@@ -105,16 +109,20 @@ fn attach(args: &NiceArgs) -> Result<(), Failure> {
     let mounts = Mounts::find(args.control.as_deref(), &name_of(args), std::process::id());
     // It stays in the cgroup of its service.
     check(args, &mounts, false)?;
-    let goals = goals(args, BytesPerSec(0))?;
+    Priorities::check(&family).map_err(|error| {
+        let name = name_of(args);
+        failed(format!("{name}: its class cannot be set ({error}): run it as its user or as root"))
+    })?;
+    let known = known(args, args.size, BytesPerSec(0))?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|one| !child::is_ignored(*one)) {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
     }
     let means = Means { mounts, cgroup: None };
     if !args.quiet {
         say(args, &means, Some(&"it stays in its cgroup".to_owned()), args.size);
     }
-    let mut drive = Drive::new(args, goals, args.size, family, means);
+    let mut drive = Drive::new(args, known, family, means);
     let (_sender, never) = sync_channel(1);
     drive.until(&never, || stop.load(Relaxed));
     drive.release();
@@ -150,19 +158,24 @@ fn check(args: &NiceArgs, mounts: &Mounts, has_rates: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// The goals on the clock that the controller goes by.
-fn goals(args: &NiceArgs, best: BytesPerSec) -> Result<Goals, Failure> {
-    let now = drive::now();
-    let by = match args.by {
-        None => None,
-        Some(Deadline::Within(length)) => Some(now + length),
-        Some(Deadline::Clock(hour, minute)) => Some(now + until(&Zoned::now(), hour, minute)?),
+/// The goals on the clock that the controller goes by, and what is known of the program.
+fn known(args: &NiceArgs, expected: Option<Bytes>, best: BytesPerSec) -> Result<Start, Failure> {
+    let day = Zoned::now();
+    let at = match args.by {
+        Some(Deadline::Clock(hour, minute)) => Some(next(&day, hour, minute)?),
+        _ => None,
     };
-    Ok(Goals { by, limit: args.limit, guarded: args.keep_p99.is_some(), best })
+    let left = match args.by {
+        Some(Deadline::Within(length)) => Some(length),
+        _ => at.as_ref().map(|at| left_until(&day, at)),
+    };
+    let by = left.map(|left| drive::now() + left);
+    let goals = Goals { by, limit: args.limit, guarded: args.keep_p99.is_some(), best };
+    Ok(Start { goals, at, expected })
 }
 
-/// The time until the next hour and minute of that name.
-fn until(now: &Zoned, hour: i8, minute: i8) -> Result<Nanos, Failure> {
+/// The next hour and minute of that name.
+fn next(now: &Zoned, hour: i8, minute: i8) -> Result<Zoned, Failure> {
     let at = |day: jiff::civil::Date| {
         day.to_datetime(time(hour, minute, 0, 0)).to_zoned(now.time_zone().clone())
     };
@@ -170,8 +183,12 @@ fn until(now: &Zoned, hour: i8, minute: i8) -> Result<Nanos, Failure> {
     if next <= *now {
         next = at(now.date().tomorrow().map_err(failed)?).map_err(failed)?;
     }
-    let left = next.duration_since(now).as_nanos();
-    Ok(Nanos(u64::try_from(left).unwrap_or_default()))
+    Ok(next)
+}
+
+/// The time until then; none if it is over.
+fn left_until(now: &Zoned, then: &Zoned) -> Nanos {
+    Nanos(u64::try_from(then.duration_since(now).as_nanos()).unwrap_or_default())
 }
 
 /// Says what is used, and what is missing.
@@ -201,7 +218,7 @@ fn say(args: &NiceArgs, means: &Means<'_>, missing: Option<&String>, expected: O
              --size says it, and so does this run for the next one"
         ));
     }
-    if args.limit.is_some() && means.cgroup.is_none() {
+    if args.limit.is_some() && !means.cgroup.is_some_and(Cgroup::holds_rates) {
         note(format_args!("iopace nice: the limit holds in the mounts only"));
     }
 }
@@ -215,9 +232,17 @@ mod tests {
         let zone = jiff::tz::TimeZone::fixed(jiff::tz::offset(1));
         let now = jiff::civil::date(2026, 11, 27).at(23, 30, 0, 0).to_zoned(zone);
         let now = now.expect("a time");
-        let until = |hour, minute| until(&now, hour, minute).expect("a time").0 / 1_000_000_000;
+        let until = |hour, minute| {
+            let next = next(&now, hour, minute).expect("a time");
+            left_until(&now, &next).0 / 1_000_000_000
+        };
         assert_eq!(until(23, 45), 15 * 60);
         assert_eq!(until(6, 0), 6 * 3600 + 1800);
         assert_eq!(until(23, 30), 24 * 3600);
+        // The clock was set, and by so much that it is over.
+        let next = next(&now, 6, 0).expect("a time");
+        let later = |hours: i64| now.checked_add(jiff::SignedDuration::from_hours(hours));
+        let left = |hours| left_until(&later(hours).expect("a time"), &next).0 / 1_000_000_000;
+        assert_eq!((left(6), left(7)), (1800, 0));
     }
 }

@@ -79,6 +79,22 @@ fn signals_go_to_the_program() {
 }
 
 #[test]
+fn signals_that_were_ignored_stay_ignored() {
+    let place = Place::new();
+    let ours = nice(&place, &["-q", "grep", "SigIgn", "/proc/self/status"]);
+    // As nohup(1) does.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(ours.get_program());
+    command.args(ours.get_args()).current_dir(place.path(""));
+    command.env("XDG_STATE_HOME", place.path("state"));
+    command.env("IOPACE_RUNTIME_DIR", place.sockets());
+    let ran = Ran::from(command.output().expect("started"));
+    let set = ran.out.trim().rsplit('\t').next().map(|set| u64::from_str_radix(set, 16));
+    let set = set.and_then(Result::ok).unwrap_or_else(|| panic!("{ran:?}"));
+    assert_eq!(set & 0b11, 1, "SIGHUP, and not SIGINT: {ran:?}");
+}
+
+#[test]
 fn a_program_is_idle_and_how_much_it_moves_is_learnt() {
     let place = Place::new();
     let script = "echo $$ > pid; head -c 5000000 /dev/zero > data; read line < fifo";

@@ -10,8 +10,10 @@
 //! machine. They are written anew when they change and now and then, as systemd may set them back.
 
 use iopace_core::goal::Push;
-use iopace_core::group::Class;
+use iopace_core::group::{Class, Weight};
 use iopace_daemon::mount_table;
+use rustix::process::geteuid;
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,14 +44,22 @@ impl Cgroup {
     /// # Errors
     /// What is missing, as a part of a sentence.
     pub(super) fn make() -> Result<Cgroup, String> {
+        // A user could be asked for a password by systemd, and may own no directory here.
+        if !geteuid().is_root() {
+            return Err("no cgroup v2 of its own (only root has one)".into());
+        }
         let root = root().ok_or("no cgroup v2")?;
         let listed = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         if !has_word(&listed, "io") {
             return Err("no cgroup v2 with the controller io".into());
         }
+        let own = cgroup_of(&root, std::process::id()).unwrap_or_default();
+        if let Some(service) = service_of(&own) {
+            return Err(format!("it stays in its service {service}, with the limits there"));
+        }
         let is_systemd = Path::new("/run/systemd/system").is_dir();
         let made = match is_systemd {
-            true => scope(&root),
+            true => scope(&root, &own),
             false => directory(&root),
         };
         let made = made.map_err(|error| format!("no cgroup of its own ({error})"))?;
@@ -71,9 +81,10 @@ impl Cgroup {
         ["io.max", "io.weight", "io.bfq.weight"].iter().any(|file| self.has(file))
     }
 
-    /// Whether a rate can be held.
+    /// Whether a rate can be held: the file is there, and may be written.
     pub(super) fn holds_rates(&self) -> bool {
-        self.has("io.max") && !self.disks.is_empty()
+        let file = fs::File::options().write(true).open(self.dir.join("io.max"));
+        file.is_ok() && !self.disks.is_empty()
     }
 
     /// The files that are used, for the user.
@@ -83,29 +94,34 @@ impl Cgroup {
         format!("cgroup v2 ({})", files.join(", "))
     }
 
-    /// Writes what the program has at this moment.
+    /// What was left running has no weight and no rate from iopace any more.
+    pub(super) fn release(&self) {
+        let free = Push { class: Class::BestEffort, weight: Weight::DEFAULT, rate: None };
+        // The program has ended, and this was told when it began.
+        let _ = self.set(&free);
+    }
+
+    /// Writes what the program has at this moment, to all files and disks that take it.
     ///
     /// # Errors
-    /// A file that is there cannot be written.
+    /// A file that is there cannot be written, for a disk perhaps; the others are.
     pub(super) fn set(&self, push: &Push) -> io::Result<()> {
+        let mut result = Ok(());
         let weight = if push.class == Class::Idle { IDLE_WEIGHT } else { push.weight.get() };
         let bfq = weight.min(BFQ_WEIGHT_MAX);
         for (file, weight) in [("io.weight", weight), ("io.bfq.weight", bfq)] {
             if self.has(file) {
-                self.write(file, &format!("default {weight}"))?;
+                result = result.and(self.write_told(file, &format!("default {weight}")));
             }
         }
         if self.has("io.max") {
             let rate = push.rate.map_or_else(|| "max".to_owned(), |rate| rate.0.to_string());
             for disk in &self.disks {
-                match self.write("io.max", &format!("{disk} rbps={rate} wbps={rate}")) {
-                    // A disk that is gone, or that never had a queue.
-                    Err(error) if error.raw_os_error() == Some(19) => {}
-                    result => result?,
-                }
+                let text = format!("{disk} rbps={rate} wbps={rate}");
+                result = result.and(self.write_told("io.max", &text));
             }
         }
-        Ok(())
+        result
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
@@ -114,6 +130,16 @@ impl Cgroup {
             .write(true)
             .open(self.dir.join(file))
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
+    }
+
+    /// The same with an error that says what could not be written. A disk that is gone, or that
+    /// never had a queue, is none.
+    fn write_told(&self, file: &str, text: &str) -> io::Result<()> {
+        match self.write(file, text) {
+            Err(error) if error.raw_os_error() == Some(19) => Ok(()),
+            Err(error) => Err(io::Error::other(format!("'{text}' to {file}: {error}"))),
+            Ok(()) => Ok(()),
+        }
     }
 }
 
@@ -142,15 +168,25 @@ fn cgroup_of(root: &Path, pid: u32) -> io::Result<PathBuf> {
     path.map(|path| root.join(path)).ok_or_else(|| io::Error::other("it is in none"))
 }
 
-/// A scope of systemd.
-fn scope(root: &Path) -> io::Result<Cgroup> {
+/// The service that a cgroup is of, whose limits hold there, and which systemd stops as a whole.
+fn service_of(cgroup: &Path) -> Option<String> {
+    let mut names = cgroup.iter().map(|name| name.to_string_lossy());
+    names.rfind(|name| name.ends_with(".service")).map(Cow::into_owned)
+}
+
+/// A scope of systemd, in the slice that we are in: its limits hold on.
+fn scope(root: &Path, own: &Path) -> io::Result<Cgroup> {
     let pid = std::process::id();
     let name = format!("iopace-nice-{pid}.scope");
+    let mut names = own.iter().map(|name| name.to_string_lossy());
+    let slice = names.rfind(|name| name.ends_with(".slice"));
     let mut command = Command::new("busctl");
-    command.args(["call", "--quiet", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"]);
+    command.args(["call", "--quiet", "--allow-interactive-authorization=no"]);
+    command.args(["org.freedesktop.systemd1", "/org/freedesktop/systemd1"]);
     command.args(["org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))"]);
-    command.args([&name, "fail", "4", "PIDs", "au", "1", &pid.to_string()]);
+    command.args([&name, "fail", "5", "PIDs", "au", "1", &pid.to_string()]);
     command.args(["IOAccounting", "b", "true", "Delegate", "b", "true"]);
+    command.args(["Slice", "s", slice.as_deref().unwrap_or("system.slice")]);
     command.args(["CollectMode", "s", "inactive-or-failed", "0"]);
     let ran = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
     if !ran.status.success() {
@@ -229,7 +265,6 @@ fn has_word(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iopace_core::group::Weight;
     use iopace_core::units::BytesPerSec;
 
     #[test]
@@ -255,6 +290,32 @@ mod tests {
         cgroup.set(&idle).expect("written");
         assert!(read("io.bfq.weight").starts_with("default 1"), "the least");
         assert_eq!(read("io.max"), "8:0 rbps=max wbps=max");
+    }
+
+    #[test]
+    fn a_disk_that_fails_leaves_the_others_their_rate() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let cgroup = Cgroup { dir: dir.path().into(), is_ours: false, disks: vec!["8:0".into()] };
+        // A weight that cannot be written.
+        fs::create_dir(dir.path().join("io.weight")).expect("made");
+        fs::write(dir.path().join("io.max"), "").expect("made");
+        let push = Push { class: Class::Idle, weight: Weight::DEFAULT, rate: Some(BytesPerSec(7)) };
+        let error = cgroup.set(&push).expect_err("a directory").to_string();
+        assert!(error.contains("io.weight"), "{error}");
+        let read = || fs::read_to_string(dir.path().join("io.max")).expect("read");
+        assert_eq!(read(), "8:0 rbps=7 wbps=7");
+        fs::write(dir.path().join("io.max"), "").expect("emptied");
+        cgroup.release();
+        assert_eq!(read(), "8:0 rbps=max wbps=max");
+    }
+
+    #[test]
+    fn a_service_is_not_left() {
+        let of = |path: &str| service_of(Path::new(path));
+        let service = Some("backup.service".to_owned());
+        assert_eq!(of("/sys/fs/cgroup/system.slice/backup.service"), service);
+        assert_eq!(of("/sys/fs/cgroup/system.slice/backup.service/main"), service);
+        assert_eq!(of("/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope"), None);
     }
 
     #[test]

@@ -47,7 +47,9 @@ impl Program {
     /// It cannot be run: exit status 127 if there is none, 126 else.
     pub(super) fn start(words: &[OsString], class: Class) -> Result<Program, Failure> {
         // Before it is there: none is lost meanwhile.
-        let signals = Signals::new(PASSED_ON.map(|(number, _)| number)).map_err(failed)?;
+        let numbers = PASSED_ON.into_iter().map(|(number, _)| number);
+        let signals = Signals::new(numbers.filter(|number| !is_ignored(*number)));
+        let signals = signals.map_err(failed)?;
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         let before = ioprio::get(0).map_err(failed)?;
@@ -112,6 +114,19 @@ fn cannot_run(program: &OsString, error: &io::Error) -> Failure {
     Failure { message, status: if is_missing { 127 } else { 126 } }
 }
 
+/// Whether we were started with a signal ignored, as by nohup(1), or in the background of a shell.
+/// It stays ignored then, for the program as well.
+pub(super) fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_in_set(&status, signal)
+}
+
+fn is_in_set(status: &str, signal: i32) -> bool {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    set & (1 << (signal - 1)) != 0
+}
+
 /// Passes signals on for as long as we live. A handle names the very process: its number may be
 /// another's by now.
 fn pass_on(mut signals: Signals, child: Arc<OwnedFd>) {
@@ -136,6 +151,13 @@ fn is_in_foreground() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_those_of_the_set() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000003\nSigCgt:\tffff\n";
+        assert!(is_in_set(status, SIGHUP) && is_in_set(status, SIGINT));
+        assert!(!is_in_set(status, SIGTERM) && !is_in_set("", SIGHUP));
+    }
 
     #[test]
     fn a_program_ends_as_a_shell_has_it() {

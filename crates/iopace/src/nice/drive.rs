@@ -2,7 +2,8 @@
 
 use super::cgroup::Cgroup;
 use super::mounts::Mounts;
-use super::name_of;
+use super::priorities::Priorities;
+use super::{left_until, name_of};
 use crate::cli::NiceArgs;
 use crate::output::{note, note_over};
 use crate::units::{size, time};
@@ -10,7 +11,6 @@ use iopace_core::goal::{Controller, Course, Goals, Push, Seen};
 use iopace_core::group::{Class, Weight};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
-use iopace_daemon::ioprio::{self, IoPriority};
 use iopace_daemon::{Family, clock};
 use jiff::{SignedDuration, Zoned};
 use std::io::{self, IsTerminal};
@@ -26,8 +26,20 @@ const LOOK: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)]
 /// So many looks are often.
 const LOOKS_OFTEN: u32 = 30;
 
-/// After so many ticks daemons are looked for again, and files of cgroups written again.
+/// After so many ticks daemons are looked for again, and files of cgroups and classes of threads
+/// written again.
 const AGAIN_TICKS: u64 = 10;
+
+/// After so many ticks without a group in a mount it is told that goals do not hold yet.
+const UNSEEN_TICKS: u64 = 60;
+
+/// What is known of a program before it is driven.
+pub(super) struct Start {
+    pub(super) goals: Goals,
+    /// A deadline by the clock of the day, which may be set, and goes on while the machine sleeps.
+    pub(super) at: Option<Zoned>,
+    pub(super) expected: Option<Bytes>,
+}
 
 /// By which the program is driven.
 pub(super) struct Means<'a> {
@@ -40,16 +52,20 @@ pub(super) struct Drive<'a> {
     name: String,
     keep_p99: Option<Nanos>,
     expected: Option<Bytes>,
+    at: Option<Zoned>,
     family: Family,
     means: Means<'a>,
     controller: Controller,
     course: Option<Course>,
-    /// The class that its threads were given, and what they had before.
+    /// The class that its threads were given.
     class: Option<Class>,
-    before: IoPriority,
+    priorities: Priorities,
     ticks: u64,
     shows: bool,
     is_told_late: bool,
+    is_told_cgroup: bool,
+    /// A goal that only mounts can hold.
+    needs_group: bool,
 }
 
 /// The time of the controller.
@@ -60,29 +76,29 @@ pub(super) fn now() -> Instant {
 impl<'a> Drive<'a> {
     pub(super) fn new(
         args: &NiceArgs,
-        goals: Goals,
-        expected: Option<Bytes>,
+        start: Start,
         family: Family,
         means: Means<'a>,
     ) -> Drive<'a> {
-        let first = family.pids().next().unwrap_or_default();
+        let is_ours = !args.command.is_empty();
+        let needs_limit = args.limit.is_some() && !means.cgroup.is_some_and(Cgroup::holds_rates);
         Drive {
             name: name_of(args),
             keep_p99: args.keep_p99,
-            expected,
+            expected: start.expected,
+            at: start.at,
+            needs_group: args.keep_p99.is_some() || needs_limit,
             means,
-            controller: Controller::new(goals),
+            controller: Controller::new(start.goals),
             course: None,
-            // A program that we started has it already, and had nothing before.
-            class: (!args.command.is_empty()).then_some(Class::Idle),
-            before: match args.command.is_empty() {
-                true => ioprio::get(first).unwrap_or(IoPriority(0)),
-                false => IoPriority(0),
-            },
+            // A program that we started has it already.
+            class: is_ours.then_some(Class::Idle),
+            priorities: Priorities::new(is_ours.then_some(Class::Idle)),
             family,
             ticks: 0,
             shows: !args.quiet && io::stderr().is_terminal(),
             is_told_late: false,
+            is_told_cgroup: false,
         }
     }
 
@@ -120,23 +136,36 @@ impl<'a> Drive<'a> {
         if is_again {
             self.means.mounts.look();
         }
-        let others = self.keep_p99.map(|goal| self.means.mounts.others(goal)).unwrap_or_default();
+        let others = self.keep_p99.map(|goal| self.means.mounts.others(goal));
+        let is_blind = others == Some(None);
+        let others = others.flatten().unwrap_or_default();
         let seen = Seen {
             moved: self.moved(),
             expected: self.expected,
             others_count: others.count,
             late_count: others.late_count,
+            is_blind,
         };
+        if let Some(at) = &self.at {
+            self.controller.set_deadline(now() + left_until(&Zoned::now(), at));
+        }
         let course = self.controller.tick(now(), &seen);
         let is_other = self.course.is_none_or(|before| before.push != course.push);
         self.course = Some(course);
         self.means.mounts.follow(&self.family, &course.push);
-        self.set_class(course.push.class);
+        self.set_class(course.push.class, is_again);
         if let Some(cgroup) = self.means.cgroup.filter(|_| is_other || is_again)
             && let Err(error) = cgroup.set(&course.push)
+            && !std::mem::replace(&mut self.is_told_cgroup, true)
         {
-            note(format_args!("warning: the cgroup cannot be written: {error}"));
-            self.means.cgroup = None;
+            note(format_args!("warning: its cgroup does not take all: {error}"));
+        }
+        if self.needs_group && self.ticks == UNSEEN_TICKS && !self.means.mounts.has_group() {
+            note(format_args!(
+                "warning: {} was not seen in a mount of iopace so far: what --keep-p99 and --limit \
+                 ask of mounts holds once it uses one",
+                self.name
+            ));
         }
         self.tell(&course);
     }
@@ -148,19 +177,14 @@ impl<'a> Drive<'a> {
         Bytes(moved.read.max(moved.written))
     }
 
-    /// Gives every thread the class. Those that are started later have it from who starts them.
-    fn set_class(&mut self, class: Class) {
-        if self.class != Some(class) {
-            self.class = Some(class);
-            self.set_priority(class.into());
+    /// Gives every thread the class. Those that are started later have it from who starts them;
+    /// those that were started meanwhile are given it when it is done again.
+    fn set_class(&mut self, class: Class, is_again: bool) {
+        if self.class.replace(class) != Some(class) {
+            self.priorities.change(&self.family, class);
+        } else if is_again {
+            self.priorities.repeat(&self.family, class);
         }
-    }
-
-    fn set_priority(&self, priority: IoPriority) {
-        // One that has ended meanwhile, or belongs to another user by now.
-        self.family.threads().into_iter().for_each(|thread| {
-            let _ = ioprio::set(thread, priority);
-        });
     }
 
     /// On a terminal how far it is; once, that it will be late.
@@ -194,13 +218,16 @@ impl<'a> Drive<'a> {
     /// The program has ended: what it has moved, and its best rate.
     pub(super) fn end(self) -> (Bytes, BytesPerSec) {
         let moved = self.moved();
+        if let Some(cgroup) = self.means.cgroup {
+            cgroup.release();
+        }
         self.means.mounts.end();
         (moved, self.controller.best())
     }
 
     /// The processes go on without us, as they were.
     pub(super) fn release(self) {
-        self.set_priority(self.before);
+        self.priorities.release(&self.family);
         self.means.mounts.forsake(&self.family);
     }
 }

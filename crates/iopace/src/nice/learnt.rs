@@ -6,7 +6,7 @@
 //! same moment one may be forgotten.
 
 use iopace_core::units::{Bytes, BytesPerSec};
-use iopace_daemon::runtime_files::RuntimeDir;
+use iopace_daemon::runtime_files::{Distrust, RuntimeDir};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,9 +80,7 @@ impl Learnt {
     /// It cannot be written: then it is not known the next time.
     pub(super) fn keep(self, run: Run, now_s: u64) -> io::Result<()> {
         let Some(dir) = self.dir else { return Ok(()) };
-        std::fs::create_dir_all(dir.parent().unwrap_or(&dir))?;
-        let place =
-            RuntimeDir::make(&dir).map_err(iopace_daemon::runtime_files::Distrust::into_io)?;
+        let place = make(&dir).map_err(Distrust::into_io)?;
         let mut all = read(&dir).unwrap_or_default();
         let mut runs = self.runs;
         runs.push(run);
@@ -95,6 +93,17 @@ impl Learnt {
         }
         let text = serde_json::to_vec_pretty(&all).map_err(io::Error::other)?;
         place.replace(OsStr::new(FILE), &text)
+    }
+}
+
+/// A directory, made with those above it that are missing; each is made in one that is trusted.
+fn make(dir: &Path) -> Result<RuntimeDir, Distrust> {
+    match (RuntimeDir::make(dir), dir.parent()) {
+        (Err(error), Some(above)) if error.is_missing() => {
+            make(above)?;
+            RuntimeDir::make(dir)
+        }
+        (made, _) => made,
     }
 }
 
@@ -158,5 +167,13 @@ mod tests {
         assert_eq!(learnt("tar 299").expected(), Some(Bytes(1)));
         std::fs::write(dir.join(FILE), "{").expect("written");
         assert_eq!(learnt("tar 299").expected(), None, "what is broken is not known");
+        // Nothing is made in a directory that others can write to.
+        let open = parent.path().join("open");
+        std::fs::create_dir(&open).expect("made");
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&open, all).expect("open");
+        let below = Learnt::in_dir(Some(open.join("state/iopace")), &words("tar"));
+        assert!(below.keep(Run { bytes: 1, best_bytes_s: 1 }, 1).is_err());
+        assert!(!open.join("state").exists());
     }
 }

@@ -69,7 +69,10 @@ impl Mounts {
             let mounts: Vec<(PathBuf, String)> =
                 mounts.into_iter().map(|mount| (mount.mountpoint, mount.device)).collect();
             match self.daemons.get_mut(&path) {
-                Some(daemon) => daemon.mounts = mounts,
+                Some(daemon) => {
+                    daemon.mounts = mounts;
+                    daemon.look();
+                }
                 None if mounts.is_empty() => {}
                 None => {
                     let daemon = Daemon {
@@ -101,11 +104,20 @@ impl Mounts {
         }
     }
 
-    /// What the others did in the mounts in the last second, of those that did most.
-    pub(super) fn others(&self, goal: Nanos) -> Others {
+    /// Whether the program has a group anywhere.
+    pub(super) fn has_group(&self) -> bool {
+        self.daemons.values().any(|daemon| daemon.group.is_some())
+    }
+
+    /// What the others did in the mounts in the last second, of those that did most; `None` if a
+    /// daemon does not say it.
+    pub(super) fn others(&self, goal: Nanos) -> Option<Others> {
+        if self.daemons.is_empty() {
+            return None;
+        }
         let mut others = Others::default();
         for daemon in self.daemons.values() {
-            let Ok(live) = daemon.client.live() else { continue };
+            let live = daemon.client.live().ok()?;
             let own = daemon.group.as_ref().map(|(group, _)| group.as_str());
             let is_own = |group: &str| {
                 let below = own.and_then(|own| group.strip_prefix(own));
@@ -121,7 +133,7 @@ impl Mounts {
                 }
             }
         }
-        others
+        Some(others)
     }
 
     /// The program has ended: its groups go.
@@ -140,7 +152,8 @@ impl Mounts {
             let Some((group, _)) = &daemon.group else { continue };
             let (above, _) = group.rsplit_once('/').unwrap_or_default();
             let above = if above.is_empty() { "/" } else { above };
-            for pid in family.pids().filter(|pid| daemon.moved.contains(pid)) {
+            // Those also that were started in the group and never moved.
+            for pid in family.pids() {
                 let _ = daemon.client.move_to_group(&to(pid, above));
             }
         }
@@ -153,10 +166,28 @@ impl Daemon {
         self.mounts.iter().any(|(_, device)| device == name)
     }
 
+    /// A daemon that was started anew, or that has seen nothing of the program for a while, has its
+    /// group no more: it is made again when the program is seen.
+    fn look(&mut self) {
+        if let Some((group, _)) = &self.group
+            && self.client.groups(group).is_err_and(|error| is_unknown(&error))
+        {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.group = None;
+        self.moved.clear();
+    }
+
     fn follow(&mut self, name: &str, family: &Family, push: &Push) -> Result<(), ClientError> {
         let pids: BTreeSet<u32> = family.pids().collect();
         if pids.iter().all(|pid| self.moved.contains(pid)) {
-            return self.give(push);
+            match self.give(push) {
+                Err(error) if is_unknown(&error) => self.forget(),
+                given => return given,
+            }
         }
         let seen = self.client.processes()?.processes;
         let mut seen = seen.into_iter().filter(|process| pids.contains(&process.pid)).peekable();
@@ -175,7 +206,7 @@ impl Daemon {
                 match self.client.move_to_group(&to(pid, group)) {
                     Ok(_) => self.moved.insert(pid),
                     // It has ended meanwhile.
-                    Err(ClientError::Refused { status: 404, .. }) => continue,
+                    Err(error) if is_unknown(&error) => continue,
                     Err(error) => return Err(error),
                 };
             }
@@ -230,9 +261,19 @@ fn to(pid: u32, group: &str) -> Move {
     Move { export: None, connection: None, pid: Some(pid), group: group.into() }
 }
 
-/// The group that the rules have given: without the one that the class of `ionice` made in it.
+/// The group that the rules have given: without the one that the class of `ionice` made in it, as
+/// in `iopace_daemon::fuse::who`.
 fn base_of(group: &str) -> &str {
-    group.strip_suffix("/idle").unwrap_or(group)
+    match group.rsplit_once('/') {
+        Some((above, "idle" | "rt")) => above,
+        Some((above, name)) if matches!(name.as_bytes(), [b'b', b'e', b'0'..=b'7']) => above,
+        _ => group,
+    }
+}
+
+/// There is no such group, or no such process.
+fn is_unknown(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { status: 404, .. })
 }
 
 /// The name of a program as that of a group.
@@ -272,6 +313,10 @@ mod tests {
         assert_eq!(
             (base_of("/backup/idle"), base_of("/idle"), base_of("/a")),
             ("/backup", "", "/a")
+        );
+        assert_eq!(
+            (base_of("/a/rt"), base_of("/a/be7"), base_of("/a/be8")),
+            ("/a", "/a", "/a/be8")
         );
     }
 
