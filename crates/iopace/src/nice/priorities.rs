@@ -35,7 +35,7 @@ impl Priorities {
             let Ok(own) = ioprio::get(thread.number) else { continue };
             match ioprio::set(thread.number, own) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    result = Err(error)
+                    result = Err(error);
                 }
                 _ => return Ok(()),
             }
