@@ -29,6 +29,8 @@ pub mod group;
 
 pub mod shadow;
 
+pub mod goal;
+
 pub mod request;
 pub mod verdict;
 

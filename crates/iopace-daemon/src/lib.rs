@@ -19,6 +19,7 @@ mod held;
 #[cfg(any(test, feature = "fuzzing"))]
 mod hostile;
 pub mod insertion;
+pub mod ioprio;
 pub mod kernel;
 pub mod limits;
 pub mod listener;
@@ -73,5 +74,5 @@ pub mod control;
 pub mod fuzzing;
 pub mod measured;
 
-pub use process::process_of;
+pub use process::{Family, MovedBytes, Thread, process_of, processes_named};
 pub use rules::{Rule, RuleError, Rules};

@@ -16,6 +16,7 @@
 
 mod kept;
 mod named;
+mod replaced;
 
 pub(crate) use kept::Kept;
 pub use named::{open_log, read_config};

@@ -23,6 +23,7 @@ pub mod task;
 
 pub mod fleet;
 pub mod judge;
+pub mod night;
 pub mod readprio;
 pub mod replay;
 pub mod run;

@@ -6,6 +6,7 @@ mod group;
 mod insert;
 mod live;
 mod mount;
+mod nice;
 mod output;
 mod pace;
 mod recommend;
@@ -27,6 +28,7 @@ pub use group::{
 pub use insert::{InsertVolumeArgs, RemoveVolumeArgs};
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
+pub use nice::{Deadline, NiceArgs};
 pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
@@ -58,6 +60,7 @@ Examples:
   iopace group create /vms/web -p            a group, with limits and a weight of its own
   iopace explain /vms/web                    why does it wait?
   iopace verify /vms/web                     does what was set for it hold?
+  iopace nice --by 06:00 restic backup /srv  others keep their latency, and it is done by six
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
   iopace sim tables geom                     know the outcome before trying
 
@@ -103,6 +106,8 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Run a program so that all others keep their latency, and be done in time
+    Nice(Box<NiceArgs>),
     /// See what devices, groups and tasks do, as it happens, and why they wait
     Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')

@@ -22,6 +22,7 @@ mod insert;
 mod log;
 mod models;
 mod mount;
+mod nice;
 mod output;
 mod pace;
 mod paths;
@@ -67,6 +68,10 @@ fn main() -> ExitCode {
         Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Nice(args) => match nice::run(&args) {
+            Ok(status) => return ExitCode::from(status),
+            Err(failure) => Err(failure),
+        },
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),

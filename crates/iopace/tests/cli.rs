@@ -35,6 +35,7 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_group", help(&["group", "--help"]));
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
     insta::assert_snapshot!("help_mount", help_without_schedulers(&["mount", "--help"]));
+    insta::assert_snapshot!("help_nice", help(&["nice", "--help"]));
     insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
     insta::assert_snapshot!("help_recommend", help(&["recommend", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));

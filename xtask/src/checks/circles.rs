@@ -86,6 +86,7 @@ const LAYERS: [&[&str]; 7] = [
         "held",
         "hostile",
         "insertion",
+        "ioprio",
         "kernel",
         "limits",
         "listener",

@@ -9,23 +9,15 @@
 //! commit waits for them. Levels within best-effort are not passed on: those are weights here,
 //! which count among siblings only.
 
+use crate::ioprio::{self, IoPriority};
 use iopace_core::group::Class;
-use rustix::io::Errno;
-
-/// As for `ioprio_set(2)`: the class above, the level within it below.
-const CLASS_SHIFT: u32 = 13;
-
-/// The level that `ionice -c1` gives without another word.
-const LEVEL: u16 = 4;
-
-const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+use std::io;
 
 /// As `ioprio_set(2)` takes it; zero is none, that of the thread.
 pub(super) fn of(class: Class) -> u16 {
     match class {
-        Class::RealTime => (1 << CLASS_SHIFT) | LEVEL,
         Class::BestEffort => 0,
-        Class::Idle => 3 << CLASS_SHIFT,
+        class => IoPriority::from(class).0,
     }
 }
 
@@ -67,17 +59,12 @@ impl Drop for Meanwhile {
 
 /// That of this thread.
 fn own() -> u16 {
-    // SAFETY: three integers go in and one comes out; no memory is touched.
-    let got = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) };
-    u16::try_from(got).unwrap_or_default()
+    ioprio::get(0).map(|IoPriority(own)| own).unwrap_or_default()
 }
 
 /// Sets that of this thread.
-fn set(ioprio: u16) -> Result<(), Errno> {
-    let ioprio = libc::c_int::from(ioprio);
-    // SAFETY: integers go in and one comes out; no memory is touched.
-    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, ioprio) };
-    if result == 0 { Ok(()) } else { Err(Errno::PERM) }
+fn set(ioprio: u16) -> io::Result<()> {
+    ioprio::set(0, IoPriority(ioprio))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! `/proc` and `ioprio_get` of the running kernel.
+//! `/proc` of the running kernel, and what `ionice` has set.
 
 use super::hierarchy::Mounted;
 use super::{Hierarchy, Proc, Stat};
 use crate::clock;
+use crate::ioprio::{self, IoPriority};
 use crate::printable;
 use iopace_core::time::Instant;
 use std::fs::File;
@@ -14,9 +15,6 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// More than `status`, the longest that is read often, has (about 1.5 KiB).
 const FILE_BYTES_USUAL: usize = 4096;
-
-/// `IOPRIO_WHO_PROCESS` of linux/ioprio.h: a thread by its number.
-const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
 /// The running kernel.
 #[derive(Debug)]
@@ -61,10 +59,8 @@ impl Proc for Kernel {
     }
 
     fn ioprio(&self, thread: u32) -> Option<u16> {
-        let thread = libc::c_int::try_from(thread).ok()?;
-        // SAFETY: three integers go in and one comes out; no memory is touched.
-        let got = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, thread) };
-        u16::try_from(got).ok()
+        // Zero would be the thread that asks.
+        (thread > 0).then(|| ioprio::get(thread).ok()).flatten().map(|IoPriority(set)| set)
     }
 
     fn now(&self) -> Instant {

@@ -6,6 +6,7 @@
 mod credentials;
 #[cfg(test)]
 pub(crate) mod fake;
+mod family;
 mod hierarchy;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod hostile;
@@ -13,6 +14,7 @@ mod kernel;
 mod user;
 
 pub(crate) use credentials::{Credentials, Namespace};
+pub use family::{Family, MovedBytes, Thread, processes_named};
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
 pub use user::user_number;

@@ -5,6 +5,7 @@ use super::{Due, World};
 use crate::scenario::Change;
 use crate::task::{Task, TaskKind};
 use iopace_core::engine::Control;
+use iopace_core::group::Settings;
 use iopace_core::pace::Budget;
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
@@ -84,6 +85,14 @@ impl World<'_> {
                 self.brake.iter().for_each(|brake| brake.stall(self.now, *time));
             }
         }
+    }
+
+    /// Sets what holds for a group of the scenario from now on.
+    pub(crate) fn set_group(&mut self, now: Instant, id: GroupId, settings: Settings) {
+        self.now = self.now.max(now);
+        let parent = self.scenario.groups.parent(id).unwrap_or(GroupId::ROOT);
+        self.control(Control::SetGroup(id, parent, settings), "group");
+        self.drain();
     }
 
     fn start(&mut self, task: usize) {

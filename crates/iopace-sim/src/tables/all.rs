@@ -2,7 +2,8 @@
 
 use super::format::{finish, plain_table, right};
 use super::{
-    TableRow, commits, congestion, further, geom, merge, pace, quantum, rivals, slots, weights,
+    TableRow, commits, congestion, further, geom, merge, nights, pace, quantum, rivals, slots,
+    weights,
 };
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 10] = [
+pub const TABLES: [&str; 11] = [
     geom::TABLE,
     slots::TABLE,
     pace::TABLE,
@@ -22,6 +23,7 @@ pub const TABLES: [&str; 10] = [
     commits::TABLE,
     quantum::TABLE,
     merge::TABLE,
+    nights::TABLE,
 ];
 
 /// What a table is about, and where its figures come from.
@@ -41,6 +43,9 @@ pub fn subject(table: &str) -> &'static str {
         weights::TABLE => "Two groups of weights 4 and 16 to 1 beside each other, on four disks",
         commits::TABLE => "Commits beside bulk I/O, with nothing set, on four disks",
         merge::TABLE => "Requests that adjoin each other, as one command or each alone",
+        nights::TABLE => {
+            "A program that is to be done by a time, and others' latency: iopace nice, 1000 nights"
+        }
         quantum::TABLE => "The length of a go: latency of a small reader beside what both get",
         _ => "dd and cvs under every scheduler (geom_sched, 2009)",
     }
@@ -59,6 +64,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<TableRow>> {
         commits::TABLE => commits::commits(seed, &commits::DISKS, &commits::VARIANTS),
         quantum::TABLE => quantum::quantum(seed),
         merge::TABLE => merge::merge(seed),
+        nights::TABLE => nights::nights(seed, nights::NIGHTS),
         _ => return None,
     })
 }

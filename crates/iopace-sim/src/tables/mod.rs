@@ -7,6 +7,7 @@ pub mod format;
 pub mod further;
 pub mod geom;
 pub mod merge;
+pub mod nights;
 pub mod pace;
 pub mod page;
 pub mod quantum;

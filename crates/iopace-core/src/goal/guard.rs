@@ -1,0 +1,54 @@
+//! The guard of others: the rate of a program falls while they are late, and comes back.
+
+use super::{Controller, Goals, Seen};
+
+/// A verdict on others needs so many requests, or as many as came within so many ticks.
+const OTHERS_COUNT: u64 = 100;
+const OTHERS_TICKS: u32 = 16;
+
+/// The guard leaves a program this part of its best rate.
+const FLOOR: u64 = 256;
+
+/// And not less than so many bytes a second: one readahead of the kernel.
+pub(super) const FLOOR_BYTES_S: u64 = 128 << 10;
+
+/// Of so many requests of others one may be late: the 99th percentile.
+const LATE_ONE_IN: u64 = 100;
+
+/// The rate that a guarded program begins with, if earlier runs tell its best one.
+pub(super) fn first(goals: &Goals) -> Option<u64> {
+    let is_known = goals.guarded && goals.best.0 > 0;
+    is_known.then_some((goals.best.0 / 64).max(FLOOR_BYTES_S))
+}
+
+impl Controller {
+    /// Counts others, and cuts or raises the rate when there are enough of them for a verdict.
+    pub(super) fn guard(&mut self, seen: &Seen) {
+        // Nothing is known of the others, or of the rate that would be cut.
+        if seen.is_blind || !self.is_measured {
+            return;
+        }
+        let (count, late, ticks) = &mut self.others;
+        *count = count.saturating_add(seen.others_count);
+        *late = late.saturating_add(seen.late_count);
+        *ticks += 1;
+        if *count < OTHERS_COUNT && *ticks < OTHERS_TICKS {
+            return;
+        }
+        let is_late = late.saturating_mul(LATE_ONE_IN) > *count;
+        let is_alone = *count == 0;
+        self.others = (0, 0, 0);
+        self.guard = match (is_late, self.guard) {
+            (true, guard) => {
+                let rate = guard.map_or(self.rate, |guard| guard.min(self.rate.max(guard / 2)));
+                Some((rate / 2).max(self.best / FLOOR).max(FLOOR_BYTES_S))
+            }
+            (false, Some(guard)) => {
+                let part = if is_alone { guard } else { guard / 8 };
+                let more = guard.saturating_add(part.max(self.best / 128));
+                (more < self.best.saturating_mul(2)).then_some(more)
+            }
+            (false, None) => None,
+        };
+    }
+}

@@ -1,0 +1,31 @@
+//! The controller of `iopace nice`, some of its nights: in time, and gentle until then.
+
+use iopace_sim::milli::Milli;
+use iopace_sim::tables::nights::nights;
+
+#[test]
+fn a_program_is_in_time_and_others_hardly_notice_while_there_is_slack() {
+    let rows = nights(1, 24);
+    let value = |variant: &str, figure: &str| -> Milli {
+        let found = rows.iter().find(|row| (row.variant, row.figure) == (variant, figure));
+        found.unwrap_or_else(|| panic!("no {figure} of {variant}")).value
+    };
+    let text = iopace_sim::tables::format::table(&rows);
+    for variant in ["nice --by", "nice --by --keep-p99"] {
+        assert_eq!(value(variant, "in_time"), Milli(1_000), "{text}");
+        assert!(value(variant, "eta").0 >= 700, "{text}");
+    }
+    // The same nights without a deadline: some are missed.
+    assert!(value("idle", "in_time").0 <= 900, "{text}");
+    // While there is slack it is no worse than class idle, and with a goal better.
+    let slack = |variant| value(variant, "others_p99_slack").0;
+    assert!(slack("nice --by") <= slack("idle"), "{text}");
+    assert!(slack("nice --by --keep-p99") < slack("idle"), "{text}");
+    assert!(slack("nice --by --keep-p99") <= 1_400, "{text}");
+    assert!(slack("none") > 2 * slack("idle"), "{text}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_night() {
+    assert_eq!(nights(7, 2), nights(7, 2));
+}
