@@ -17,7 +17,7 @@
 use crate::random::Random;
 use crate::run::World;
 use crate::scenario::{Chosen, Scenario};
-use crate::task::{Arrivals, Kind, Process, Task};
+use crate::task::{Arrivals, Process, Task, TaskKind};
 use iopace_core::goal::{Controller, Goals, Push, Seen};
 use iopace_core::group::{Class, Limits, Rates, Settings, Weight};
 use iopace_core::limits::GROUP_WEIGHT_MAX;
@@ -111,8 +111,8 @@ impl Night {
         let gib = |at: u64| Extent::new(Bytes(at << 30), Bytes(50 << 30)).expect("small");
         let is_stream = random.below(2) == 0;
         let (kind, block, rate) = match is_stream {
-            true => (Kind::Sequential, Bytes::from_kib(256), STREAM),
-            false => (Kind::Random, Bytes::from_kib(64), SMALL_FILES),
+            true => (TaskKind::Sequential, Bytes::from_kib(256), STREAM),
+            false => (TaskKind::Random, Bytes::from_kib(64), SMALL_FILES),
         };
         let size = Bytes(random.between(rate / 100 * 20, rate / 100 * 110) * 100);
         let expected = Bytes(size.0 * random.between(95, 105) / 100);
@@ -126,7 +126,7 @@ impl Night {
                 let requests = random.between(2, READS_S / 6);
                 let time = Nanos::from_secs(1);
                 let arrivals = Some(Arrivals { requests, time, process, is_ceiling: false });
-                let task = Task::new(&name, Kind::Random, gib(60 + 50 * (user % 2)));
+                let task = Task::new(&name, TaskKind::Random, gib(60 + 50 * (user % 2)));
                 let block = Bytes::from_kib(random.between(1, 4) * 4);
                 let task = Task { group: others, block, arrivals, start, stop, ..task };
                 scenario.tasks.push(task);
@@ -134,7 +134,7 @@ impl Night {
         }
         if random.below(3) == 0 {
             let (start, stop) = spell_of(&mut random);
-            let task = Task::new("job", Kind::Sequential, gib(160));
+            let task = Task::new("job", TaskKind::Sequential, gib(160));
             let block = Bytes::from_kib(256);
             scenario.tasks.push(Task { group: others, block, start, stop, ..task });
         }

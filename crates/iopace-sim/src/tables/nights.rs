@@ -11,7 +11,7 @@
 //! Rows beside `nice`: everybody equal (`none`), and class idle all night (`idle`), which is what
 //! the kernel's means give at best.
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::night::{Rule, Spent, spend};
 use crate::parallel;
@@ -53,7 +53,7 @@ fn bound(variant: &str, figure: &str) -> Option<Bound> {
 }
 
 /// The table of so many nights, from this seed on.
-pub fn nights(seed: u64, count: u64) -> Vec<Row> {
+pub fn nights(seed: u64, count: u64) -> Vec<TableRow> {
     let seeds: Vec<u64> = (0..count).map(|night| seed.wrapping_mul(1_000_003) + night).collect();
     let spent = parallel::map(&seeds, |seed| spend(*seed, &RULES.map(|(_, rule)| rule)));
     let could: Vec<&Vec<Spent>> =
@@ -67,7 +67,7 @@ pub fn nights(seed: u64, count: u64) -> Vec<Row> {
             let holds = bound.map(|bound| bound.holds(value, value));
             let (row, source, bound) = ("a program beside users", None, bound.map(Bound::text));
             let table = TABLE;
-            rows.push(Row { table, row, variant, figure, unit, source, value, bound, holds });
+            rows.push(TableRow { table, row, variant, figure, unit, source, value, bound, holds });
         }
     }
     rows
