@@ -25,13 +25,14 @@
 //! *The best rate* may be wrong: files in memory, a slower part of the disk. It falls by an eighth
 //! with each window of push that gave less than was needed. Class idle proves nothing where the
 //! disk is busy: if half of the best rate was not reached until the time left has halved, one
-//! window is a probe, best effort without a rate, and the best rate is what that gave.
+//! window is a probe, best effort without a rate, and the best rate is what that gave. The guard
+//! puts that off.
 //!
 //! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
 //! longer than the goal. While more do, the rate of the program is halved, never below the floor;
 //! while fewer do it grows by an eighth, and where nobody else is there it doubles, until it has
 //! not held for a while. The floor is what the deadline needs, or a 256th of the best rate, or
-//! 128 KiB/s: whoever is throttled to nothing learns nothing. There is no verdict before the first
+//! 32 KiB/s: whoever is throttled to nothing learns nothing. There is no verdict before the first
 //! window has ended, nor where others could not be seen. A program whose best rate is known begins
 //! with a 64th of it.
 //!
@@ -59,6 +60,7 @@
 //! # Limits
 //! A program that computes most of the time needs no disk to be late: it is pushed in vain. One
 //! whose small files come last reaches half of its best rate or a bit more: it is pushed too late.
+//! There is no probe while the guard holds: a guarded program whose best rate is wrong may be late.
 //!
 //! # Sources
 //! Additive increase and multiplicative decrease as in `window/aimd.rs`. That background work is to

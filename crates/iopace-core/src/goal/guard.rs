@@ -9,8 +9,9 @@ const OTHERS_TICKS: u32 = 16;
 /// The guard leaves a program this part of its best rate.
 const FLOOR: u64 = 256;
 
-/// And not less than so many bytes a second: one readahead of the kernel.
-pub(super) const FLOOR_BYTES_S: u64 = 128 << 10;
+/// And not less than so many bytes a second: some requests in a window, and less than a hundredth
+/// of the time of a disk.
+pub(super) const FLOOR_BYTES_S: u64 = 32 << 10;
 
 /// Of so many requests of others one may be late: the 99th percentile.
 const LATE_ONE_IN: u64 = 100;

@@ -19,7 +19,8 @@ impl Controller {
         if is_new && std::mem::take(&mut self.probe.is_on) {
             self.best = self.rate;
         }
-        let is_reached = is_new && self.rate >= self.best / 2;
+        // A guarded program may not reach it: that says nothing about the disk.
+        let is_reached = is_new && (self.rate >= self.best / 2 || self.guard.is_some());
         let left = *self.probe.left.get_or_insert(plan);
         if is_reached {
             self.probe.left = Some(plan);
