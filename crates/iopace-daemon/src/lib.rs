@@ -64,11 +64,12 @@ pub mod live;
 mod opening;
 
 pub mod daemon;
+pub mod reload;
 
 pub mod control;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod measured;
 
-pub use process::process_of;
+pub use process::{group_number, process_of};
 pub use rules::{Rule, RuleError, Rules};

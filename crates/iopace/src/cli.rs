@@ -2,6 +2,7 @@
 
 mod attach;
 mod calibrate;
+mod config;
 mod group;
 mod live;
 mod mount;
@@ -19,6 +20,7 @@ mod window;
 
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
+pub use config::{ConfigCommand, SaveArg};
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -30,7 +32,7 @@ pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, Pace
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
-pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
+pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
@@ -97,6 +99,9 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Check the configuration file, and see it beside what holds
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// See what devices, groups and tasks do, as it happens, and why they wait
     Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')

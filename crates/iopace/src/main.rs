@@ -12,6 +12,7 @@ mod attach;
 mod calibrate;
 mod cli;
 mod config;
+mod configuration;
 mod demo;
 mod events;
 mod explain;
@@ -19,6 +20,7 @@ mod generate;
 mod group;
 mod http;
 mod log;
+mod machine;
 mod models;
 mod mount;
 mod output;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Config(command) => configuration::run(&command),
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),

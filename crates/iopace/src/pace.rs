@@ -22,10 +22,11 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
             |all| all.pace,
             |device| device.pace.as_ref().map(|pace| &*pace.policy),
         ),
-        PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target }) => {
+        PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target, keep }) => {
             let pause_target_ns = pause_target.map(|pause| pause.as_nanos());
             let change = PaceChange { policy: policy.clone(), pause_target_ns };
-            let device = target::change(target, |client, name| client.change_pace(name, &change))?;
+            let device =
+                target::change(target, *keep, |client, name| client.change_pace(name, &change))?;
             done(target, &device, || show::in_force(&device))
         }
         PaceCommand::Limit(args) => limit::run(args),

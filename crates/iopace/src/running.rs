@@ -1,6 +1,6 @@
 //! Which of several running daemons is meant: the one that has what is named.
 
-use crate::output::Failure;
+use crate::output::{Failure, note};
 use crate::paths::controls;
 use iopace_daemon::api::DaemonReport;
 use iopace_daemon::control::{Client, ClientError};
@@ -142,9 +142,60 @@ fn without(missing: &[String]) -> String {
 /// # Errors
 /// Several have it, or none has; all are named then, with the flag that chooses.
 pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Failure> {
+    let (mut found, refusal) = match search(control, sought)? {
+        Search::One(client) => return Ok(client),
+        Search::Several(found, refusal) => (found, refusal),
+    };
+    match (found.len(), refusal) {
+        // One that does not answer may have all of it too; a device has one daemon.
+        (1, refusal) if refusal.is_none() || sought.device.is_some() => {
+            return Ok(found.swap_remove(0).client);
+        }
+        (_, Some(error)) => return Err(Failure::new(error)),
+        (_, None) => {}
+    }
+    let which = match &*sought.words() {
+        "" => "there are several daemons".into(),
+        words => format!("several daemons have {words}"),
+    };
+    let found: Vec<String> = found.iter().map(Running::named).collect();
+    let found = found.join("; ");
+    Err(Failure::usage(format!("{which}: name one of them with --control: {found}")))
+}
+
+/// All daemons that have what is sought, each with the names of its devices; those of the only one
+/// are not asked for. What does not answer is told on standard error.
+///
+/// # Errors
+/// None has it, or none answers.
+pub fn daemons(
+    control: Option<&Path>,
+    sought: Sought<'_>,
+) -> Result<Vec<(Client, Vec<String>)>, Failure> {
+    let (found, refusal) = match search(control, sought)? {
+        Search::One(client) => return Ok(vec![(client, Vec::new())]),
+        Search::Several(found, refusal) => (found, refusal),
+    };
+    match refusal {
+        Some(error) if found.is_empty() => return Err(Failure::new(error)),
+        Some(error) => note(format_args!("warning: {error}; it is left out")),
+        None => {}
+    }
+    Ok(found.into_iter().map(|one| (one.client, one.devices)).collect())
+}
+
+/// The result of a search.
+enum Search {
+    /// There is no choice.
+    One(Client),
+    /// Those that have it, and why one did not answer.
+    Several(Vec<Running>, Option<ClientError>),
+}
+
+fn search(control: Option<&Path>, sought: Sought<'_>) -> Result<Search, Failure> {
     let paths = controls(control);
     if let [path] = &*paths {
-        return Ok(Client::new(path));
+        return Ok(Search::One(Client::new(path)));
     }
     let mut running = Vec::new();
     let mut refusal = None;
@@ -156,28 +207,14 @@ pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Fail
             Err(error) => refusal = Some(error),
         }
     }
-    match (running.len(), &refusal) {
-        (0, None) => return Ok(Client::new(&paths[0])),
-        (1, None) => return Ok(running.swap_remove(0).client),
-        _ => {}
-    }
-    let found = match (sought.found(running), refusal) {
-        // One that does not answer may have all of it too; a device has one daemon.
-        (Ok(mut found), refusal)
-            if found.len() == 1 && (refusal.is_none() || sought.device.is_some()) =>
-        {
-            return Ok(found.swap_remove(0).client);
+    match (running.len(), refusal) {
+        (0, None) => Ok(Search::One(Client::new(&paths[0]))),
+        (1, None) => Ok(Search::One(running.swap_remove(0).client)),
+        (_, Some(refusal)) => {
+            Ok(Search::Several(sought.found(running).unwrap_or_default(), Some(refusal)))
         }
-        (_, Some(error)) => return Err(Failure::new(error)),
-        (found, None) => found?,
-    };
-    let which = match &*sought.words() {
-        "" => "there are several daemons".into(),
-        words => format!("several daemons have {words}"),
-    };
-    let found: Vec<String> = found.iter().map(Running::named).collect();
-    let found = found.join("; ");
-    Err(Failure::usage(format!("{which}: name one of them with --control: {found}")))
+        (_, None) => Ok(Search::Several(sought.found(running)?, None)),
+    }
 }
 
 #[cfg(test)]

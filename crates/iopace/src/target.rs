@@ -1,6 +1,7 @@
 //! The devices that a command is about, in all running daemons.
 
-use crate::cli::TargetArgs;
+use crate::cli::{SaveArg, TargetArgs};
+use crate::configuration::Saver;
 use crate::output::{Failure, Format, nearest, print, print_json};
 use crate::paths::controls;
 use iopace_daemon::api::DeviceReport;
@@ -36,16 +37,23 @@ pub fn devices(target: &TargetArgs) -> Result<Vec<DeviceReport>, Failure> {
     Ok(find(target)?.into_iter().map(|(_, device)| device).collect())
 }
 
-/// Changes one device; how it stands then.
+/// Changes one device, and its configuration file if that is to be kept; how it stands then.
 ///
 /// # Errors
-/// No daemon, no such device, several of them, or a refusal, with what would be right.
+/// No daemon, no such device, several of them, or a refusal, with what would be right; or it holds
+/// and cannot be kept.
 pub fn change(
     target: &TargetArgs,
+    keep: SaveArg,
     change: impl FnOnce(&Client, &str) -> Result<DeviceReport, ClientError>,
 ) -> Result<DeviceReport, Failure> {
     let (client, device) = only(target.control.as_deref(), target.device.as_deref())?;
-    change(&client, &device.name).map_err(Failure::new)
+    let saver = Saver::open(&client, keep.save)?;
+    let report = change(&client, &device.name).map_err(Failure::new)?;
+    if let Some(saver) = saver {
+        saver.save(|document| document.device(&report))?;
+    }
+    Ok(report)
 }
 
 /// The one device that is meant, with its daemon.

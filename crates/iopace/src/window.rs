@@ -21,10 +21,10 @@ pub fn run(command: &WindowCommand) -> Result<(), Failure> {
             |all| all.window,
             |device| Some(&*device.window.policy),
         ),
-        WindowCommand::Configure(WindowConfigureArgs { policy, depth, target }) => {
+        WindowCommand::Configure(WindowConfigureArgs { policy, depth, target, keep }) => {
             let change = WindowChange { policy: policy.clone(), depth: *depth };
             let device =
-                target::change(target, |client, name| client.change_window(name, &change))?;
+                target::change(target, *keep, |client, name| client.change_window(name, &change))?;
             done(target, &device, || in_force(&device))
         }
         WindowCommand::Status(target) => {

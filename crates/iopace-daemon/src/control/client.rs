@@ -43,8 +43,8 @@ pub struct Client {
 pub enum ClientError {
     /// Nobody listens.
     #[error(
-        "no daemon listens at {0}: start one with 'iopace serve FILE', or name its socket with \
-         --control"
+        "no daemon listens at {0}: start one with 'iopace serve FILE' or 'iopace mount DIR', or \
+         name its socket with --control"
     )]
     NoDaemon(String),
     /// Not for us.

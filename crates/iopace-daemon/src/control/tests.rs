@@ -376,8 +376,8 @@ fn without_a_daemon_the_client_says_how_to_start_one() {
     assert_eq!(
         error.to_string(),
         format!(
-            "no daemon listens at {}: start one with 'iopace serve FILE', or name its socket with \
-             --control",
+            "no daemon listens at {}: start one with 'iopace serve FILE' or 'iopace mount \
+             DIR', or name its socket with --control",
             path.display()
         )
     );
