@@ -90,6 +90,11 @@ impl Holds {
         document.exports(&self.exports)?;
         for group in &self.groups {
             document.group(group)?;
+            let below = format!("{}/", group.group);
+            // One that is above another is made with that.
+            if self.groups.iter().all(|other| !other.group.starts_with(&below)) {
+                document.name_group(&group.group)?;
+            }
         }
         let paths: Vec<&str> = self.groups.iter().map(|group| &*group.group).collect();
         document.keep_groups(&paths);

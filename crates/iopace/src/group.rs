@@ -36,7 +36,7 @@ pub fn run(command: &GroupCommand) -> Result<(), Failure> {
             let saver = Saver::open(&client, keep.save)?;
             let made = client.create_group(group, *parents).map_err(Failure::new)?;
             if let Some(saver) = saver {
-                saver.save(|document| document.group(&made))?;
+                saver.save(|document| document.name_group(group))?;
             }
             done(daemon, &made, || format!("{} is there\n", made.group))
         }
@@ -257,7 +257,11 @@ fn move_to(args: &MoveArgs) -> Result<(), Failure> {
     if let Some(saver) = saver {
         let exports = client.status().map_err(Failure::new)?.exports;
         // It names its group, which has to be in the file as well.
-        saver.save(|document| document.group(&to).and_then(|()| document.exports(&exports)))?;
+        saver.save(|document| {
+            document.name_group(&to.group)?;
+            document.group(&to)?;
+            document.exports(&exports)
+        })?;
     }
     done(daemon, &to, || show::one(&to))
 }

@@ -358,7 +358,10 @@ impl Mounts {
         rules: Vec<(&str, Rules)>,
     ) -> Result<Vec<(Arc<Who>, Arc<Ruled>)>, TreeError> {
         let who = |device: &str| {
-            self.all().iter().find(|mount| mount.device == device).map(|mount| Arc::clone(&mount.who))
+            self.all()
+                .iter()
+                .find(|mount| mount.device == device)
+                .map(|mount| Arc::clone(&mount.who))
         };
         let there = rules.into_iter().filter_map(|(device, rules)| Some((who(device)?, rules)));
         there.map(|(who, rules)| who.prepare(rules).map(|ruled| (who, ruled))).collect()

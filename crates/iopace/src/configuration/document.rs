@@ -52,9 +52,7 @@ impl Document {
     /// The file has its groups in another form than tables.
     pub fn group(&mut self, report: &GroupReport) -> Result<(), Failure> {
         let said = said(&self.settings, &report.group);
-        if said.as_ref() == Some(&report.files)
-            || (report.group == "/" && said.is_none() && report.files.is_empty())
-        {
+        if said.as_ref().map_or(report.files.is_empty(), |said| *said == report.files) {
             return Ok(());
         }
         let said = said.unwrap_or_default();
@@ -67,6 +65,17 @@ impl Document {
             }
         }
         Ok(())
+    }
+
+    /// Names a group for which nothing need be set.
+    ///
+    /// # Errors
+    /// As of [`Document::group`].
+    pub fn name_group(&mut self, path: &str) -> Result<(), Failure> {
+        match path {
+            "/" => Ok(()),
+            path => self.group_table(path).map(|_| ()),
+        }
     }
 
     /// Takes away the table of a group that is gone.

@@ -94,7 +94,12 @@ impl Plan {
             }
             (None, dir) => {
                 let mounts = dir.iter().map(|dir| mount(dir, args)).collect::<Result<_, _>>()?;
-                Plan::of(Settings { mounts, ..Settings::default() }, &sockets, None, args.log_format)?
+                Plan::of(
+                    Settings { mounts, ..Settings::default() },
+                    &sockets,
+                    None,
+                    args.log_format,
+                )?
             }
         };
         match plan.config.mounts.is_empty() {
