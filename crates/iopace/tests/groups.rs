@@ -176,7 +176,7 @@ fn all_daemons_are_one_view() {
     std::fs::create_dir(place.path("other")).expect("made");
     place.image("other/disk.img");
     place.image("data.img");
-    let first = place.serve(&["disk.img", "--sched", "fair"]);
+    let first = place.serve(&["disk.img"]);
     let second = place.serve(&["data.img", "other/disk.img", "--socket", "x.sock"]);
     for (control, device) in [("iopace.ctl", "disk"), ("iopace-x.ctl", "data")] {
         let control = match control {
@@ -220,7 +220,12 @@ fn all_daemons_are_one_view() {
     }
     let explained = place.run(&["explain", "--look", "0"]).out;
     assert!(explained.contains("Scheduler of data: "), "{explained}");
-    assert!(place.run(&["events"]).out.contains("iopace:disk"));
+    let control = place.sockets().join("iopace.ctl").display().to_string();
+    let words = ["sched", "configure", "-a", "rr", "disk", "--control", &control];
+    let ran = place.run(&words);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let events = place.run(&["events"]).out;
+    assert!(events.contains("iopace:disk") && events.contains("exchanged"), "{events}");
     second.end_by(Signal::TERM);
     first.end_by(Signal::TERM);
 }
