@@ -59,6 +59,11 @@ for part in "${@:-cost nbd groups pace mounts machines live}"; do
           | tee "$folder/pairs"
         put pairs
         ;;
+      handovers)
+        scripts/bench_handovers.py ${old:+--old "$old"} --new "$IOPACE_BIN" \
+          --rounds "${ROUNDS:-3}" | tee "$folder/handovers"
+        put handovers
+        ;;
       machines)
         cargo build --release -q -p iopace-daemon --example vhost_load
         python3 scripts/bench_vhost.py | tee "$folder/machines"
@@ -71,7 +76,8 @@ for part in "${@:-cost nbd groups pace mounts machines live}"; do
         done
         ;;
       *)
-        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, machines, live, pairs" >&2
+        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, machines, live, pairs," \
+          "handovers" >&2
         exit 2
         ;;
     esac

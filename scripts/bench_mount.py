@@ -42,6 +42,8 @@ def servers(data, at, own):
     os.makedirs(run, exist_ok=True)
     env = {"XDG_RUNTIME_DIR": run}
     options = [word for word in os.environ.get("IOPACE_OPTIONS", "").split() if word]
+    # This process has the directory open, to look below the mount.
+    options.append("--while-in-use")
     over = [IOPACE, "mount", data, "--foreground", "--control", os.path.join(own, "ctl"), *options]
     timeouts = "attr_timeout=3600,entry_timeout=3600,negative_timeout=3600,kernel_cache"
     bindfs = ["bindfs", "-f", "--multithreaded", "-o", timeouts, data, at]

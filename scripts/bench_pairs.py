@@ -58,10 +58,14 @@ class Daemon:
         self.process.terminate()
         self.process.wait()
 
-    def counted(self, work):
-        """Does the work; system calls and page faults meanwhile, as far as they can be counted."""
+    def counted(self, work, events=COUNTED):
+        """Does the work; how often each event came meanwhile, as far as that can be counted. An
+        event may be followed by a space and a filter."""
         with tempfile.NamedTemporaryFile("r") as out:
-            command = ["perf", "stat", "-x,", "-o", out.name, "-e", ",".join(COUNTED)]
+            command = ["perf", "stat", "-x,", "-o", out.name]
+            for event in events:
+                name, _, only = event.partition(" ")
+                command += ["-e", name] + (["--filter", only] if only else [])
             perf = subprocess.Popen([*command, "-p", str(self.process.pid)],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(0.5)  # SLEEP: perf does not say when it begins
@@ -71,8 +75,8 @@ class Daemon:
                 perf.send_signal(signal.SIGINT)
                 perf.wait()
             lines = [line.split(",") for line in out if "," in line]
-        counts = {cells[2]: int(cells[0]) for cells in lines if cells[0].isdigit()}
-        return [counts.get(event) for event in COUNTED]
+        counts = [int(cells[0]) if cells[0].isdigit() else None for cells in lines]
+        return counts if len(counts) == len(events) else [None] * len(events)
 
 
 def in_child(work, uid):
@@ -118,11 +122,14 @@ class NbdRow:
 
     stays = True
 
-    def __init__(self, kind, rw, block, depth, count):
+    def __init__(self, kind, rw, block, depth, count, connections=1):
         self.kind, self.operations = kind, count
         self.name = f"NBD, {kind}: {rw} {block >> 10} KiB, depth {depth}"
         self.words = ["--ioengine=nbd", f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}",
-                      f"--size={SIZE}", f"--io_size={count * block}", "--norandommap"]
+                      f"--size={SIZE}", f"--io_size={count // connections * block}",
+                      "--norandommap", f"--numjobs={connections}"]
+        if connections > 1:
+            self.name += f", {connections} connections"
 
     def serve(self, build, folder):
         own = os.path.join(folder, f"{build.name}-{self.kind}".replace(" ", "-"))

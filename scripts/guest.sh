@@ -14,6 +14,8 @@
 #              daemon is killed four times meanwhile, and goes on with the requests in flight
 #   ublk       ext4 on a block device of ublk_drv, whose daemon is killed under fio, while another
 #              takes it over, and while it is made
+#   insert     a daemon in front of a volume of LVM whose ext4 is mounted, under fio: inserted,
+#              exchanged, killed and taken out GUEST_ROUNDS (40) times
 #   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
 #
 # GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
@@ -22,7 +24,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|insert|" \
+        "tests]" >&2
     exit 2
 }
 format=table
@@ -32,9 +35,9 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine ublk tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine ublk insert tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | machine | ublk | tests) parts=("$1") ;;
+boot | reset | groups | machine | ublk | insert | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -58,8 +61,9 @@ for tool in qemu-system-x86_64 apt-get apt-cache dpkg-deb dmsetup mkfs.ext4 xz; 
     command -v "$tool" >/dev/null || skip "$tool is missing (qemu-system-x86, dmsetup)"
 done
 if ! { command -v fio && command -v strace; } >/dev/null; then
-    [ "${parts[*]}" != ublk ] || skip "fio or strace is missing"
+    case "${parts[*]}" in ublk | insert) skip "fio or strace is missing" ;; esac
     parts=("${parts[@]/%ublk/}")
+    parts=("${parts[@]/%insert/}")
 fi
 mkdir -p "$cache/debs" "$cache/run"
 run=$(mktemp -d "$cache/run/XXXXXX")
@@ -74,21 +78,21 @@ trap 'exit 130' INT TERM
 
 # The newest 6.12 of the cloud, and what the host need not have.
 fetch() {
-    if [ -e "$cache/tree/.whole" ]; then return; fi
+    if [ -e "$cache/tree/sbin/lvm" ]; then return; fi
     local kernel
     kernel=$(apt-cache search --names-only '^linux-image-6\.12.*-cloud-amd64$' |
         awk '$1 ~ /[0-9]\+deb/ { print $1 }' | sort -V | tail -1)
     [ -n "$kernel" ] || skip "apt-get knows no 6.12 cloud kernel ($suite-security)"
     rm -rf "$cache/tree"
-    if ! ls "$cache"/debs/linux-image-* "$cache"/debs/nbd-client* >/dev/null 2>&1; then
+    if ! ls "$cache"/debs/linux-image-* "$cache"/debs/lvm2* >/dev/null 2>&1; then
         (cd "$cache/debs" && apt-get -qq download "$kernel" busybox-static nbd-client xfsprogs \
-            libinih1 liburcu8 libnl-3-200 libnl-genl-3-200 2>/dev/null) ||
+            libinih1 liburcu8 libnl-3-200 libnl-genl-3-200 lvm2 libdevmapper-event1.02.1 \
+            liblvm2cmd2.03 libaio1 libedit2 libbsd0 libmd0 2>/dev/null) ||
             skip "packages cannot be fetched: apt-get update"
     fi
     for deb in "$cache"/debs/*.deb; do
         dpkg-deb -x "$deb" "$cache/tree"
     done
-    touch "$cache/tree/.whole"
 }
 
 # Copies programs with their libraries.
@@ -128,7 +132,7 @@ pack() {
 }
 
 initramfs() {
-    local root=$run/tree module modules
+    local root=$run/tree module modules part
     mkdir -p "$root"/{bin,lib64,modules,dev,proc,sys,tmp,mnt,run,etc,var/tmp}
     cp "$cache/tree/bin/busybox" "$root/bin/"
     put "$target/debug/iopace" "$target/debug/iopace-powercut" \
@@ -145,16 +149,18 @@ initramfs() {
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/groups.sh scripts/guest/ublk.sh "$root/"
+    cp scripts/guest/groups.sh scripts/guest/ublk.sh scripts/guest/insert.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
     # The kernel reads one archive after the other; these are big, and each is for one part.
-    if wanted ublk; then
+    for part in ublk insert; do
+        wanted "$part" || continue
         mkdir -p "$root"/{bin,lib64}
         put "$(command -v fio)" "$(command -v strace)"
-        join ublk
-    fi
+        [ "$part" != insert ] || put "$cache/tree/sbin/lvm"
+        join "$part"
+    done
     if wanted tests; then
         mkdir -p "$root"/{bin,lib64}
         put "$tests"
@@ -183,7 +189,8 @@ boot() {
     setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
         -m 1536 -nodefaults -no-reboot -display none -serial "file:$run/console" \
         -kernel "$cache"/tree/boot/vmlinuz-* -initrd "$run/$files" "${disks[@]}" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1 \
+            rounds=${GUEST_ROUNDS:-40}" \
         "${@:2}" </dev/null &
     guest=$!
 }
@@ -305,6 +312,7 @@ part() {
     groups) once groups 'SHOW' ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
+    insert) once insert 'insert:' ;;
     tests) once tests '.*skipped( in part)?: |SHOW|.*FAILED$|test result' ;;
     esac
 }

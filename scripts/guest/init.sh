@@ -180,12 +180,15 @@ machine() {
 . /groups.sh
 # shellcheck source=scripts/guest/ublk.sh
 . /ublk.sh
+# shellcheck source=scripts/guest/insert.sh
+. /insert.sh
 
 case $job in
 boot) finish ;;
 groups) groups ;;
 machine) machine ;;
 ublk) ublk ;;
+insert) insert_job ;;
 tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)

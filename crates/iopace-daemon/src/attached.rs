@@ -1,6 +1,7 @@
 //! Records of exports that are block devices of the kernel: a file for each in the runtime
 //! directory, locked by its daemon.
 
+use crate::insertion::{Inserted, Way};
 use crate::runtime_files::{Kept, trusted};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -42,6 +43,9 @@ pub struct Record {
     /// More of a ublk device; a loop device has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ublk: Option<UblkFacts>,
+    /// The volume that the device is inserted into, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inserted: Option<Inserted>,
 }
 
 /// The part of a ublk device that another daemon must know to go on with it.
@@ -68,6 +72,17 @@ pub fn file_of(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Record {
+    /// The number of the block device (`st_rdev`), if it is there.
+    pub fn number(&self) -> Option<u64> {
+        let found = fs::metadata(&self.loop_device).ok()?;
+        found.file_type().is_block_device().then(|| found.rdev())
+    }
+
+    /// Where requests for the volume go that it is inserted into.
+    pub fn way(&self) -> Option<Way> {
+        self.inserted.as_ref().map(Inserted::way)
+    }
+
     /// Keeps it in `runtime` as long as what is given back is there.
     pub(crate) fn keep(&self, runtime: &Path) -> io::Result<Kept> {
         let name = self.loop_device.file_name().unwrap_or_default().to_string_lossy();
@@ -182,6 +197,7 @@ mod tests {
             control: None,
             log: None,
             ublk: None,
+            inserted: None,
         };
         assert!(all(runtime.path()).is_empty());
         fs::write(runtime.path().join("attach-x.json"), "{").expect("written");

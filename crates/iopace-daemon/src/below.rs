@@ -103,6 +103,13 @@ impl Below {
     }
 }
 
+/// Whether a file, or the disk that is a block device, can be told what is not needed any more.
+pub(crate) fn discards(path: &Path) -> bool {
+    let is_block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    let most = || Below::of(path)?.attribute("queue/discard_max_bytes");
+    !is_block || most().is_some_and(|bytes| bytes.trim() != "0")
+}
+
 /// The one in brackets; where there is only one, it stands alone.
 fn chosen(all: &str) -> Option<KernelScheduler> {
     let in_brackets = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

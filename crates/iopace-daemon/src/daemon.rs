@@ -66,8 +66,7 @@ impl Daemon {
     /// # Errors
     /// What was asked, what is wrong and what would be right; nothing is left behind then.
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
-        // Before there is a mount, which may be over `/etc`.
-        iopace_fuse::subordinate::look_again();
+        look_at_users(&config);
         let mut prepared = mounts::prepare(&config)?;
         let shown = image::prepare(&config)?;
         make_room_for(config.connections_max);
@@ -166,6 +165,15 @@ impl Daemon {
         self.ublk.attach((&self.config, &self.exports, &self.memory), wish)
     }
 
+    /// Has all requests for a volume go through its ublk device from now on; past it again when the
+    /// daemon ends.
+    ///
+    /// # Errors
+    /// The volume was changed meanwhile, or the kernel refuses: all is as before then.
+    pub fn turn_in(&self) -> Result<(), StartError> {
+        self.ublk.turn_in()
+    }
+
     /// The ublk device, if there is one.
     pub fn ublk(&self) -> &UblkDisk {
         &self.ublk
@@ -243,6 +251,14 @@ impl Daemon {
         self.dirty.stop();
         self.timers.stop();
         report
+    }
+}
+
+/// Reads who is whose subordinate, before there is a mount, which may be over `/etc`. Without
+/// mounts nothing is read there: it may be on a volume that waits for this daemon.
+fn look_at_users(config: &DaemonConfig) {
+    if !config.mounts.is_empty() || config.fuse.is_some() {
+        iopace_fuse::subordinate::look_again();
     }
 }
 

@@ -2,8 +2,8 @@
 //! file that a daemon shows through FUSE, or by the kernel's ublk driver.
 
 pub mod detach;
-mod left;
-mod list;
+pub(crate) mod left;
+pub(crate) mod list;
 
 use left::{clear_left, loop_refused, of_file, source_of, wait_for_killed};
 
@@ -32,7 +32,7 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
         if args.verbose > 0 {
             log::start(args.log_format.unwrap_or_default(), args.verbose, args.quiet);
         }
-        return list::run(args.format.format);
+        return list::run(args.format.format, |_| true);
     }
     if let Some(front) = Front::found() {
         return serve(front, args);
@@ -69,7 +69,7 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
 }
 
 /// All that is attached, or was by a daemon that was killed.
-fn seen() -> Vec<Seen> {
+pub(crate) fn seen() -> Vec<Seen> {
     let mut dirs = runtime_dirs(None);
     dirs.dedup();
     dirs.iter().flat_map(|dir| all(dir)).collect()
@@ -111,7 +111,7 @@ fn begin(
     let left = of_file(source.as_deref());
     if args.ublk {
         wait_for_killed(&left);
-        let attached = daemon.attach_ublk(UblkWish { source, block_bytes, left });
+        let attached = daemon.attach_ublk(UblkWish { source, block_bytes, left, inserted: None });
         let UblkAttached { path, is_recovered } = attached.map_err(Failure::new)?;
         let again = if is_recovered { ", taken over" } else { "" };
         return Ok((welcome(daemon, &path, (again, log)), is_recovered));

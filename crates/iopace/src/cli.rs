@@ -4,6 +4,7 @@ mod attach;
 mod calibrate;
 mod config;
 mod group;
+mod insert;
 mod live;
 mod mount;
 mod output;
@@ -25,6 +26,7 @@ pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
+pub use insert::{InsertVolumeArgs, RemoveVolumeArgs};
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
 pub use output::{OutputArgs, TableFormat};
@@ -87,6 +89,10 @@ pub enum Command {
     Attach(Box<AttachArgs>),
     /// Undo 'iopace attach' when all that was written is durable
     Detach(DetachArgs),
+    /// Put iopace in front of a volume of LVM while it is mounted and busy, or list where it is
+    Insert(InsertVolumeArgs),
+    /// Undo 'iopace insert', just as quietly
+    Remove(RemoveVolumeArgs),
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),
@@ -191,9 +197,11 @@ pub fn with_hint(mut mistake: clap::Error) -> clap::Error {
     let below = program.get_subcommands().filter(has);
     let below: Vec<String> =
         below.map(|command| format!("'iopace {} {unknown}'", command.get_name())).collect();
-    if below.is_empty() || mistake.get(ContextKind::SuggestedSubcommand).is_some() {
+    if below.is_empty() {
         return mistake;
     }
+    // The very word beats one that is like it.
+    mistake.remove(ContextKind::SuggestedSubcommand);
     let hint = format!(
         "there are {}; 'iopace mount' and 'iopace attach' list what runs",
         below.join(", ")

@@ -19,6 +19,7 @@ mod explain;
 mod generate;
 mod group;
 mod http;
+mod insert;
 mod log;
 mod machine;
 mod models;
@@ -61,6 +62,8 @@ fn main() -> ExitCode {
         Command::Unmount(args) => unmount::run(&args),
         Command::Attach(args) => attach::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
+        Command::Insert(args) => insert::run(&args),
+        Command::Remove(args) => insert::remove::run(&args),
         Command::Sched(command) => sched::run(&command),
         Command::Pace(command) => pace::run(&command),
         Command::Recommend(command) => recommend::run(&command),

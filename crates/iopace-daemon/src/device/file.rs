@@ -22,7 +22,7 @@ use crate::io::pool::Pool;
 use crate::io::target::Places;
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::disk_error;
-use crate::limits::{self, DIRECT_BLOCK_BYTES, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
+use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::start_error::StartError;
 use crate::timer::Timers;
 use about::{is_rotational, kind};
@@ -73,7 +73,7 @@ impl FileDevice {
         let failed = if config.read_only { StartError::open_to_read } else { StartError::open };
         let file = Arc::new(opened.map_err(|error| failed(path, &error))?);
         StartError::refuse_format(path, file.format(), config.raw)?;
-        let tail = file.size_bytes() % DIRECT_BLOCK_BYTES;
+        let tail = file.size_bytes() % u64::from(file.block_bytes());
         if file.is_direct() && tail != 0 {
             return Err(StartError::Tail(path.display().to_string(), tail));
         }

@@ -19,7 +19,7 @@ use crate::io::file::Allocation;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
-use crate::limits::{DIRECT_BLOCK_BYTES, LIVE_TASKS_LOOK, LOOK_PAUSE};
+use crate::limits::{LIVE_TASKS_LOOK, LOOK_PAUSE};
 use crate::timer::Tick;
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
@@ -74,7 +74,6 @@ pub struct DeviceInfo {
 impl DeviceInfo {
     /// What is known of a device with that file, or store, before its disk is looked at.
     pub(crate) fn new(config: &DeviceConfig, kind: &'static str, file: &File) -> DeviceInfo {
-        let block = if file.is_direct() { DIRECT_BLOCK_BYTES as u32 } else { 1 };
         DeviceInfo {
             name: config.name.clone(),
             kind,
@@ -86,7 +85,7 @@ impl DeviceInfo {
             rotational: false,
             io_engine: "",
             base: sched::recommended().name,
-            block_bytes: (block, 4096),
+            block_bytes: (file.block_bytes(), 4096),
             nr_group_requests: config.nr_group_requests,
             bytes_s_max: None,
             below: None,

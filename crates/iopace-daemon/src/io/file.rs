@@ -7,6 +7,7 @@ pub use space::Allocation;
 use super::pending_space::{Hold, Patience};
 use super::untold::Untold;
 use super::{image, lock};
+use crate::limits::DIRECT_BLOCK_BYTES;
 use iopace_core::request::{Extent, Op};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -25,6 +26,8 @@ pub struct File {
     is_block: bool,
     is_directory: bool,
     direct: bool,
+    /// Smallest request, and what its place is a multiple of, in bytes.
+    block_bytes: u32,
     /// What was not told of its write-back; `None` if we write nothing back by it.
     untold: Option<Arc<Untold>>,
     /// Let go after the descriptor: the last field.
@@ -59,7 +62,12 @@ impl File {
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
         image::warn(path, size_bytes);
         let untold = Some(Arc::default());
-        Ok(File { direct, is_block, untold, ..File::adopt(file, size_bytes) })
+        let block_bytes = match (direct, is_block) {
+            (false, _) => 1,
+            (true, false) => DIRECT_BLOCK_BYTES as u32,
+            (true, true) => rustix::fs::ioctl_blksszget(&file)?,
+        };
+        Ok(File { direct, is_block, block_bytes, untold, ..File::adopt(file, size_bytes) })
     }
 
     /// The format of an image that is more than the bytes of a disk.
@@ -101,6 +109,7 @@ impl File {
             is_block: false,
             is_directory: false,
             direct: false,
+            block_bytes: 1,
             untold: None,
             hold: None,
         }
@@ -146,6 +155,12 @@ impl File {
     /// Its size when it was opened.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// Smallest request in bytes, and what its place is a multiple of: past the page cache a sector
+    /// of a block device, or [`DIRECT_BLOCK_BYTES`] of a file.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
     }
 
     /// Whether it is a block device.

@@ -57,7 +57,7 @@ struct State {
     socket: Socket,
     /// What it holds for requests and for replies not sent.
     holds: Holdings,
-    /// Whether the connection's thread waits for a change.
+    /// Whether the connection's thread waits for a change and was not woken yet.
     waiting: bool,
 }
 
@@ -164,8 +164,16 @@ impl Connection {
         state
     }
 
+    /// Wakes the connection's thread if it waits: by one system call, however many changes come
+    /// before it runs.
+    fn wake(&self, state: &mut State) {
+        if std::mem::take(&mut state.waiting) {
+            self.changed.notify_all();
+        }
+    }
+
     /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts
-    /// as answered; [`Connection::send`] sends what was gathered.
+    /// as answered; [`Connection::send`] sends what was gathered, and wakes who waits for room.
     pub fn answer(
         &self,
         held: impl Into<Held>,
@@ -184,9 +192,6 @@ impl Connection {
             if state.out.len() >= REPLY_BATCH_BYTES && state.socket == Socket::Open {
                 self.send_gathered(state);
             }
-        }
-        if state.waiting {
-            self.changed.notify_all();
         }
     }
 
@@ -220,10 +225,7 @@ impl Connection {
         }
         state.out.clear();
         self.memory.give(state.holds.settle());
-        // Who waits for room, or for the last reply, may have been told of the answer before.
-        if state.waiting {
-            self.changed.notify_all();
-        }
+        self.wake(state);
     }
 
     /// Waits until the client has taken enough replies: requests still open, `None` if it is gone.
@@ -241,14 +243,15 @@ impl Connection {
     /// Waits until every request is answered and every reply sent, at most for `limit`. Returns how
     /// many requests are still open.
     pub fn wait_until_idle(&self, limit: Duration) -> usize {
-        let mut state = self.lock();
-        let is_busy = |state: &State| {
+        let state = self.lock();
+        let is_busy = |state: &mut State| {
             let has_replies = !state.out.is_empty() || state.in_flight_bytes > 0;
-            state.holds.open_count > 0 || (has_replies && state.socket != Socket::Closed)
+            let is_open = has_replies && state.socket != Socket::Closed;
+            state.waiting = state.holds.open_count > 0 || is_open;
+            state.waiting
         };
-        state.waiting = true;
-        let waited = self.changed.wait_timeout_while(state, limit, |state| is_busy(state));
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let waited = self.changed.wait_timeout_while(state, limit, is_busy);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.waiting = false;
         state.holds.open_count
     }
@@ -262,7 +265,7 @@ impl Connection {
         state.socket = Socket::Closed;
         self.settle(state);
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-        self.changed.notify_all();
+        self.wake(state);
     }
 
     /// No more requests are read; those that were are answered.

@@ -369,3 +369,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

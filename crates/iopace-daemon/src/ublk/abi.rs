@@ -162,6 +162,8 @@ pub(super) struct DiskParams {
     pub(super) zeroes_bytes_max: u64,
     pub(super) read_only: bool,
     pub(super) rotational: bool,
+    /// Whether what is not needed any more can be told to the disk.
+    pub(super) discards: bool,
 }
 
 /// Bits of `ublk_param_basic.attrs`.
@@ -203,7 +205,8 @@ impl DiskParams {
         let granularity = self.block_bytes.max(1 << PAGE_SHIFT);
         put(&mut bytes, 44, &granularity.to_ne_bytes());
         // A trim moves no data: as long as one request of the kernel can be.
-        put(&mut bytes, 48, &sectors(u64::from(u32::MAX) / 4096 * 4096).to_ne_bytes());
+        let longest = if self.discards { u64::from(u32::MAX) / 4096 * 4096 } else { 0 };
+        put(&mut bytes, 48, &sectors(longest).to_ne_bytes());
         put(&mut bytes, 52, &sectors(self.zeroes_bytes_max).to_ne_bytes());
         put(&mut bytes, 56, &1u16.to_ne_bytes());
         bytes
@@ -341,6 +344,7 @@ mod tests {
             zeroes_bytes_max: 64 << 20,
             read_only: false,
             rotational: true,
+            discards: true,
         };
         let bytes = disk.bytes();
         let word = |at| u32::from_ne_bytes(get(&bytes, at));

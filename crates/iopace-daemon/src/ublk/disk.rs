@@ -7,9 +7,11 @@ use super::port::{ControlPort, UblkError};
 use super::server::{ServerThread, UblkSubject};
 use super::{block_path, char_path};
 use crate::attached::{Record, Seen, UblkFacts, file_of, started_ticks};
+use crate::below;
 use crate::config::DaemonConfig;
 use crate::exports::ExportTable;
 use crate::groups::payer::Payer;
+use crate::insertion::Inserted;
 use crate::memory::Memory;
 use crate::runtime_files::Kept;
 use crate::start_error::StartError;
@@ -26,6 +28,10 @@ use tokio::sync::watch;
 /// Writes what is dirty of a block device and of the file system on it (`BLKFLSBUF` of linux/fs.h).
 const FLUSH_BUFFERS: Opcode = opcode::none(0x12, 97);
 
+/// A volume that cannot be taken out is tried so often, once a second: by the watcher after that.
+const TAKE_OUT_TRIES: u32 = 30;
+const TAKE_OUT_STEP: Duration = Duration::from_secs(1);
+
 /// How an export is to be attached.
 #[derive(Debug, Default)]
 pub struct UblkWish {
@@ -35,6 +41,8 @@ pub struct UblkWish {
     pub block_bytes: Option<u32>,
     /// Records that killed daemons have left of the same: one that still waits is taken over.
     pub left: Vec<Seen>,
+    /// The volume that it is to be inserted into.
+    pub inserted: Option<Inserted>,
 }
 
 /// A device that was attached.
@@ -106,6 +114,19 @@ impl UblkDisk {
         Ok(UblkAttached { path, is_recovered })
     }
 
+    /// Has all requests for the volume go through the device from now on. Nothing happens if they
+    /// do already.
+    ///
+    /// # Errors
+    /// The volume was changed meanwhile, or the kernel refuses: all is as before then.
+    pub(crate) fn turn_in(&self) -> Result<(), StartError> {
+        let record = self.lock().as_ref().map(|served| served.record.clone());
+        let facts = record.and_then(|record| Some((record.number()?, record.inserted?)));
+        let (number, inserted) =
+            facts.ok_or_else(|| StartError::Setting("there is nothing to insert".into()))?;
+        inserted.turn_in(number).map_err(|error| StartError::Setting(error.to_string()))
+    }
+
     fn plan(
         &self,
         (config, exports, memory): (&DaemonConfig, &Arc<ExportTable>, &Arc<Memory>),
@@ -145,6 +166,7 @@ impl UblkDisk {
                 block_bytes,
                 file: wish.source.as_deref().and_then(file_of),
             }),
+            inserted: wish.inserted.clone(),
         };
         let (device, read_only, live) =
             (Arc::clone(device), record.read_only, Arc::clone(&self.live));
@@ -152,6 +174,7 @@ impl UblkDisk {
             runtime,
             record,
             rotational: info.rotational,
+            discards: info.path.as_deref().is_none_or(below::discards),
             memory: Arc::clone(memory),
             subject: Box::new(move || {
                 let (device, payer) = (Arc::clone(&device), Arc::clone(&payer));
@@ -220,6 +243,9 @@ fn serve(plan: &Plan, left: &[Seen]) -> Result<(Running, bool), UblkError> {
 /// Whether the device is deleted.
 fn end(record: &Record, patience: Duration) -> bool {
     let (Some(ublk), shown) = (record.ublk, record.loop_device.display()) else { return true };
+    if !take_out(record) {
+        return false;
+    }
     match left::standing(record) {
         UblkStanding::There => {}
         UblkStanding::Unknown => {
@@ -254,7 +280,34 @@ fn end(record: &Record, patience: Duration) -> bool {
         let served_by = char_path(ublk.id);
         tracing::warn!("{shown} is in use: who uses it gets errors; {served_by:?} stays as long");
     }
+    if let Some(inserted) = &record.inserted
+        && let Err(error) = inserted.remove_below()
+    {
+        tracing::warn!("{error}");
+    }
     true
+}
+
+/// Has requests go past a device that is inserted; whether they do. Those that are under way are
+/// waited for, however long: it is served meanwhile.
+fn take_out(record: &Record) -> bool {
+    let Some(inserted) = &record.inserted else { return true };
+    let shown = inserted.path();
+    let shown = shown.display();
+    for attempt in 0..TAKE_OUT_TRIES {
+        match inserted.turn_back() {
+            Ok(()) => {
+                tracing::info!("{shown} goes past iopace again");
+                return true;
+            }
+            Err(error) if attempt == 0 => tracing::error!("{error}"),
+            Err(error) => tracing::debug!("{error}"),
+        }
+        // SLEEP: memory may be short, or LVM at it.
+        thread::sleep(TAKE_OUT_STEP);
+    }
+    tracing::error!("{shown} is not taken out: 'iopace remove --rescue {shown}' tries it again");
+    false
 }
 
 /// Has everything written that is dirty: by a file system on it, and in its own page cache. It is

@@ -6,6 +6,7 @@ use super::limits::DELETE_PATIENCE;
 use super::making::remove;
 use super::port::{ControlPort, UblkError, is};
 use crate::attached::Record;
+use crate::insertion::Way;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -60,6 +61,9 @@ pub fn standing(record: &Record) -> UblkStanding {
 /// any more.
 pub fn clear_away(record: &Record) -> bool {
     let Some(ublk) = record.ublk else { return true };
+    if matches!(record.way(), Some(Way::Daemon | Way::Unknown)) {
+        return false;
+    }
     match standing(record) {
         UblkStanding::Gone => return true,
         UblkStanding::Unknown => return false,

@@ -26,6 +26,7 @@ pub(super) struct Plan {
     /// The record of it; number and mark are filled in.
     pub(super) record: Record,
     pub(super) rotational: bool,
+    pub(super) discards: bool,
     pub(super) memory: Arc<Memory>,
     pub(super) subject: Box<dyn Fn() -> UblkSubject>,
     /// Called when the device was stopped.
@@ -113,6 +114,7 @@ impl Plan {
             zeroes_bytes_max: PIECE_BYTES,
             read_only: self.record.read_only,
             rotational: self.rotational,
+            discards: self.discards,
         };
         let refused = |error| UblkError::Command(id, error, "the kernel refuses such a disk");
         port.set_params(id, &disk).map_err(refused)?;

@@ -4,6 +4,7 @@ use super::left::{clear_left, is_there};
 use super::list::mounted;
 use super::seen;
 use crate::cli::DetachArgs;
+use crate::mount::quoted_path;
 use crate::output::{Failure, note, print};
 use iopace_daemon::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
@@ -36,7 +37,8 @@ pub fn run(args: &DetachArgs) -> Result<(), Failure> {
     let all = seen();
     let chosen: Vec<&Seen> = match &args.target {
         Some(target) => all.iter().filter(|seen| is_meant(&seen.record, target)).collect(),
-        None => all.iter().collect(),
+        // A volume is another thing: 'iopace remove --all'.
+        None => all.iter().filter(|seen| seen.record.inserted.is_none()).collect(),
     };
     if let (Some(target), []) = (&args.target, &*chosen) {
         let known = all.iter().map(|seen| seen.record.loop_device.display().to_string());
@@ -46,6 +48,12 @@ pub fn run(args: &DetachArgs) -> Result<(), Failure> {
         };
         let shown = target.display();
         return Err(Failure::new(format!("{shown}: not attached by iopace; {known}")));
+    }
+    if let Some(inserted) = chosen.iter().find_map(|seen| seen.record.inserted.as_ref()) {
+        let shown = quoted_path(&inserted.path());
+        return Err(Failure::new(format!(
+            "{shown}: a daemon is inserted into it: 'iopace remove {shown}' takes it out"
+        )));
     }
     let patience = Duration::from_secs(args.wait);
     let mut failed = None;
@@ -107,18 +115,26 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
     if seen.is_held() {
         end(record, process.as_ref())?;
     }
+    wait_until_let_go(seen, patience)?;
+    if let Some(process) = process {
+        wait_for_end(record, &process);
+    }
+    ended(record)
+}
+
+/// Waits until a daemon that was told to end has let go of what it had attached.
+pub(crate) fn wait_until_let_go(seen: &Seen, patience: Duration) -> Result<(), Failure> {
     for _ in 0..patience.as_millis() / STEP.as_millis() {
         if !seen.is_held() {
-            if let Some(process) = process {
-                wait_for_end(record, &process);
-            }
-            return ended(record);
+            return Ok(());
         }
+        // SLEEP: nobody tells when a record is let go.
         thread::sleep(STEP);
     }
     Err(Failure::new(format!(
-        "{shown}: its daemon (pid {}) has not ended after {} s; wait on with the same command",
-        record.pid,
+        "{}: its daemon (pid {}) has not ended after {} s; wait on with the same command",
+        seen.record.loop_device.display(),
+        seen.record.pid,
         patience.as_secs()
     )))
 }
@@ -149,7 +165,7 @@ fn give_up(seen: &Seen, force: bool) -> Result<(), Failure> {
 }
 
 /// Tells the daemon to end.
-fn end(record: &Record, process: Option<&OwnedFd>) -> Result<(), Failure> {
+pub(crate) fn end(record: &Record, process: Option<&OwnedFd>) -> Result<(), Failure> {
     let told = process.map_or(Err(Errno::SRCH), |process| pidfd_send_signal(process, Signal::TERM));
     told.map_err(|error| {
         let (shown, pid) = (record.loop_device.display(), record.pid);
@@ -160,7 +176,7 @@ fn end(record: &Record, process: Option<&OwnedFd>) -> Result<(), Failure> {
 
 /// Waits until a daemon that has let go of everything has cleared away the rest and is gone. If
 /// that takes too long it says so.
-fn wait_for_end(record: &Record, process: &OwnedFd) -> bool {
+pub(crate) fn wait_for_end(record: &Record, process: &OwnedFd) -> bool {
     let mut asked = [PollFd::new(process, PollFlags::IN)];
     let has_ended = poll(&mut asked, Some(&END_PATIENCE)).is_ok_and(|count| count > 0);
     if !has_ended {
@@ -245,6 +261,7 @@ mod tests {
             control: None,
             log: None,
             ublk: None,
+            inserted: None,
         };
         let path = runtime.path().join("attach-no-1.json");
         // The number alone is not enough: this is another process.

@@ -5,6 +5,7 @@ use crate::cli::AttachArgs;
 use crate::output::{Failure, note};
 use iopace_daemon::attached::{Record, Seen, file_of};
 use iopace_daemon::fuse::image::{clear_away, loops, remove_left};
+use iopace_daemon::insertion::Inserted;
 use iopace_daemon::ublk::left::{self, UblkStanding, standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,9 @@ fn clear_left_of_ublk(seen: &Seen) -> Option<bool> {
     }
     let is_free = left::clear_away(record);
     if is_free {
+        if let Some(Err(error)) = record.inserted.as_ref().map(Inserted::remove_below) {
+            note(format_args!("{error}"));
+        }
         seen.remove();
     }
     if is_waiting {
@@ -68,6 +72,9 @@ pub(super) fn of_file(source: Option<&Path>) -> Vec<Seen> {
     let full = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
     let file = file_of(source);
     let is_of = |record: &Record| {
+        if record.inserted.is_some() {
+            return false;
+        }
         let known = record.source.as_ref().zip(record.ublk);
         known.is_some_and(|(known, ublk)| {
             full(known) == full(source) || (file.is_some() && ublk.file == file)
@@ -80,7 +87,7 @@ pub(super) fn of_file(source: Option<&Path>) -> Vec<Seen> {
 /// Waits for daemons that were killed and are not gone yet: each has its file, and its record, as
 /// long as a request of it is at the disk. One that lives goes on, and its file is found to be in
 /// use.
-pub(super) fn wait_for_killed(all: &[Seen]) {
+pub(crate) fn wait_for_killed(all: &[Seen]) {
     for process in all.iter().filter(|seen| seen.is_held()).filter_map(Seen::process) {
         let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&KILLED_PATIENCE));
     }

@@ -79,7 +79,7 @@ pub struct ServeArgs {
 }
 
 /// Options of each device of `iopace serve`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Disk")]
 pub struct DeviceArgs {
     /// Serve a modelled disk in real time; see 'iopace models', or a model file (*.toml)
@@ -146,7 +146,7 @@ pub struct DeviceArgs {
 }
 
 /// Where `iopace serve` can be reached.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Sockets")]
 pub struct SocketArgs {
     /// Unix socket for NBD clients

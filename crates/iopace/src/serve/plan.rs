@@ -1,6 +1,7 @@
 //! What is to be served: the command line and the configuration file, turned into one
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
+mod inserted;
 mod source;
 
 pub use source::Source;

@@ -229,6 +229,7 @@ impl Images {
                 control: config.control.clone(),
                 log: config.log.clone(),
                 ublk: None,
+                inserted: None,
             };
             record.keep(runtime)
         });

@@ -4,6 +4,7 @@ use super::File;
 use iopace_core::request::Extent;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use std::io;
 
 /// Whether a piece of a device has data behind it (NBD `base:allocation`).
@@ -14,6 +15,9 @@ pub struct Allocation {
     /// Whether it is a hole that reads as zeroes.
     pub is_hole: bool,
 }
+
+/// Tells a block device which bytes are not needed any more (`BLKDISCARD` of linux/fs.h).
+const DISCARD: Opcode = opcode::none(0x12, 119);
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -26,8 +30,21 @@ impl File {
 
     /// Gives the space back where the file system can; trimming is only advice.
     pub(super) fn trim(&self, offset: u64, len: u64) -> io::Result<()> {
+        if self.is_block {
+            return self.discard(offset, len);
+        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The disk's own command: a hole in a block device would be zeroes that are written.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        // SAFETY: BLKDISCARD reads two numbers, and touches no memory of ours.
+        let done = unsafe { ioctl(&self.file, Setter::<DISCARD, _>::new([offset, len])) };
+        match done {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -37,6 +37,8 @@ impl Connection {
         if state.socket == Socket::Open && !state.out.is_empty() {
             self.send_gathered(&mut state);
         }
+        // Also where nothing is sent yet: requests that are answered make room for others.
+        self.wake(&mut state);
         if state.socket == Socket::Full && !leaves_rest {
             state.socket = Socket::Watched;
             drop(state);
@@ -248,7 +250,7 @@ impl Slow for Connection {
             state.socket = Socket::Open;
         }
         if is_sent {
-            self.changed.notify_all();
+            self.wake(&mut state);
         }
         (before - state.out.len(), is_sent)
     }

@@ -9,7 +9,8 @@ use super::*;
 use crate::answer::Answer;
 use crate::clock;
 use crate::limits::{
-    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, REPLIES_BYTES_MIN, SLOW_CLIENT, STUCK_CLIENT,
+    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLIES_BYTES_MIN,
+    SLOW_CLIENT, STUCK_CLIENT,
 };
 use iopace_core::request::Extent;
 use iopace_core::time::Instant;
@@ -48,13 +49,49 @@ fn answers_that_are_sent_together_make_room() {
         wait_until_it_waits(&connection);
         connection.answer(half, Buffer::default(), reply);
         connection.answer(half, Buffer::default(), reply);
-        // It has looked after each answer, and found no room: the replies are not sent.
-        wait_until_it_waits(&connection);
-        assert!(!waiting.is_finished());
+        // Nobody woke it for them: the replies are not sent, so there is no room.
+        assert!(connection.lock().waiting && !waiting.is_finished());
         connection.send();
         assert!(waiting.join().expect("woken"));
     });
     assert_eq!(connection.memory.used_bytes(), half - CONNECTION_OWN_BYTES);
+}
+
+#[test]
+fn who_waits_for_room_is_woken_once_for_all_answers() {
+    let (connection, _client) = connection();
+    assert!((0..CONNECTION_REQUESTS_MAX).all(|_| connection.try_open(0)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| connection.wait_for_room());
+        wait_until_it_waits(&connection);
+        for _ in 0..32 {
+            connection.answer(0, Buffer::default(), reply);
+            assert!(connection.lock().waiting, "not woken for one of them");
+        }
+        connection.send();
+        assert_eq!(waiting.join().expect("woken"), Some(CONNECTION_REQUESTS_MAX - 32));
+    });
+}
+
+#[test]
+fn answers_of_a_closed_or_full_connection_wake_who_waits() {
+    for socket in [Socket::Watched, Socket::Closed] {
+        let (connection, _client) = connection();
+        assert!(connection.try_open(100));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| connection.wait_until_idle(Duration::from_secs(3_600)));
+            wait_until_it_waits(&connection);
+            connection.lock().socket = socket;
+            connection.answer(100, Buffer::default(), reply);
+            connection.send();
+            // It is woken, and waits on for a reply that is not sent.
+            if socket == Socket::Watched {
+                wait_until_it_waits(&connection);
+                assert!(connection.drain().1);
+            }
+            assert_eq!(waiting.join().expect("woken"), 0);
+        });
+    }
 }
 
 #[test]
