@@ -325,7 +325,7 @@ pub struct GroupConfig {
 /// The mode and group of a Unix socket: they say who may connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
-    /// Its mode, as 0o660; `None`: 0o600.
+    /// Its mode, as 0o660; `None`: 0o660 if a group is named, else 0o600.
     pub mode: Option<u32>,
     /// The number of its group of users; `None`: the daemon's own.
     pub group: Option<u32>,

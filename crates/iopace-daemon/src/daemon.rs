@@ -14,7 +14,7 @@ use crate::listener::let_in;
 use crate::live::Live;
 use crate::memory::{Memory, return_what_is_freed};
 use crate::nbd::frontend::Nbd;
-use crate::opening::{default_export, open_devices, resolve_exports};
+use crate::opening::{name_exports, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
 use crate::ublk::{UblkAttached, UblkDisk, UblkWish};
@@ -74,9 +74,7 @@ impl Daemon {
         let memory = Arc::new(Memory::beside_the_process(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let devices = open_devices(&config, &mut prepared, &timers)?;
-        if config.exports.is_empty() {
-            config.exports = config.devices.iter().map(default_export).collect();
-        }
+        name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
         for warning in groups.all_warnings() {

@@ -123,7 +123,8 @@ pub(crate) fn let_in(path: &Path, access: SocketAccess) -> Result<(), StartError
     let own = format!("/proc/self/fd/{}", socket.as_raw_fd());
     // The group first: what is allowed to a group is not for the former one.
     std::os::unix::fs::chown(&own, None, access.group).map_err(failed)?;
-    if let Some(mode) = access.mode {
+    // A group is named for it to be let in.
+    if let Some(mode) = access.mode.or(access.group.map(|_| 0o660)) {
         fs::set_permissions(&own, fs::Permissions::from_mode(mode)).map_err(failed)?;
     }
     let folder = path.parent().and_then(|folder| fs::metadata(folder).ok());
@@ -247,7 +248,10 @@ mod tests {
         let _socket = bind_unix(&path).expect("bound");
         assert_eq!(mode(&path), 0o600);
         let group = Some(rustix::process::getegid().as_raw());
-        let access = SocketAccess { mode: Some(0o660), group };
+        let access = SocketAccess { mode: Some(0o640), group };
+        let_in(&path, access).expect("let in");
+        assert_eq!(mode(&path), 0o640);
+        let access = SocketAccess { mode: None, group };
         let_in(&path, access).expect("let in");
         assert_eq!(mode(&path), 0o660);
         let (file, link) = (place.path().join("file"), place.path().join("link"));

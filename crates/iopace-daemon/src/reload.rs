@@ -5,12 +5,15 @@ use crate::change::{self, Refusal};
 use crate::config::{DaemonConfig, DeviceConfig, ExportConfig, MountConfig};
 use crate::daemon::Daemon;
 use crate::device::Device;
-use crate::groups::GroupError;
+use crate::groups::{GroupError, OtherGroups};
+use crate::opening::name_exports;
+use crate::rules::Rule;
+use iopace_core::engine::Control;
 use iopace_core::limits::PAUSE_TARGET_DEFAULT;
-use iopace_core::pace;
-use iopace_core::sched::{self, AUTO, Params};
+use iopace_core::sched::{self, AUTO, Algorithm, Params};
 use iopace_core::time::Nanos;
-use iopace_groups::tree::TreeError;
+use iopace_core::{pace, window};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Why a changed configuration was not applied; nothing was changed.
@@ -30,9 +33,6 @@ pub enum ReloadError {
     /// A group or its settings.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// A group of a rule.
-    #[error(transparent)]
-    Rules(#[from] TreeError),
 }
 
 impl Daemon {
@@ -46,66 +46,149 @@ impl Daemon {
         old: &DaemonConfig,
         new: &DaemonConfig,
     ) -> Result<Vec<String>, ReloadError> {
+        let (old, new) = (&with_exports(old), &with_exports(new));
         let fixed = fixed(old, new);
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
         let mut changed = Vec::new();
-        let mounts = || old.mounts.iter().zip(&new.mounts);
-        let ruled = mounts().filter(|(old, new)| old.rules != new.rules);
-        let ruled: Vec<(&str, _)> =
-            ruled.map(|(_, new)| (&*new.device.name, new.rules.clone())).collect();
-        changed.extend(ruled.iter().map(|(device, _)| format!("rules of mount '{device}'")));
-        let rules = self.mounts().prepare_rules(ruled)?;
-        let devices = old.all_devices().zip(new.all_devices());
-        let devices: Vec<_> = devices.filter(|(old, new)| is_told_other(old, new)).collect();
-        for (at, (old, new)) in devices.iter().enumerate() {
-            if let Err(refusal) = self.tell_device(old, new) {
-                self.take_back(&devices[..=at]);
+        let mut before = Vec::new();
+        for (old, new) in old.all_devices().zip(new.all_devices()) {
+            let Some(device) = self.device(&new.name).filter(|_| is_told_other(old, new)) else {
+                continue;
+            };
+            before.push((device, Standing::of(&**device)));
+            if let Err(refusal) = tell(device, old, new) {
+                take_back(&before);
                 return Err(ReloadError::Device { device: new.name.clone(), refusal });
             }
             changed.push(format!("device '{}'", new.name));
         }
-        if old.groups != new.groups {
-            if let Err(error) = self.groups().reload(&old.groups, &new.groups) {
-                self.take_back(&devices);
-                return Err(error.into());
+        let mounts = old.mounts.iter().zip(&new.mounts);
+        let ruled = mounts.filter(|(old, new)| old.rules != new.rules).map(|(_, new)| new);
+        let ruled: Vec<&MountConfig> = ruled.collect();
+        if let Err(error) = self.groups().reload(&other_groups(old, new, &ruled)) {
+            take_back(&before);
+            return Err(error.into());
+        }
+        changed.extend(groups_changed(old, new));
+        changed.extend(moved(old, new).map(|(name, _)| format!("group of export '{name}'")));
+        for mount in ruled {
+            let device = &*mount.device.name;
+            // Its groups are there: only if all of them are removed just now it may be refused.
+            match self.mounts().rule(device, mount.rules.clone()) {
+                Ok(()) => changed.push(format!("rules of mount '{device}'")),
+                Err(error) => {
+                    tracing::error!(%error, "rules of mount '{device}' stay as they were");
+                }
             }
-            changed.extend(groups_changed(old, new));
         }
-        // Nothing of this is refused any more.
-        for (who, ruled) in rules {
-            who.rule(ruled);
-        }
-        for (_, new) in exports(old, new).filter(|(old, new)| old.group != new.group) {
-            if let Err(error) = self.groups().move_export(&new.name, &new.group) {
-                tracing::error!(%error, "export '{}' stays where it is", new.name);
-            }
-            changed.push(format!("group of export '{}'", new.name));
-        }
+        // Who paid as one of them may pay as another by now.
+        self.groups().remove_gone(&old.groups, &new.groups);
         Ok(changed)
-    }
-
-    fn tell_device(&self, old: &DeviceConfig, new: &DeviceConfig) -> Result<(), Refusal> {
-        let Some(device) = self.device(&new.name) else { return Ok(()) };
-        tell(device, old, new)
-    }
-
-    /// Devices are told what they were told before.
-    fn take_back(&self, told: &[(&DeviceConfig, &DeviceConfig)]) {
-        for (old, new) in told.iter().rev() {
-            if let Err(error) = self.tell_device(new, old) {
-                tracing::error!(%error, "device '{}' is not as it was before", old.name);
-            }
-        }
     }
 }
 
-fn exports<'a>(
+/// A configuration with the exports that it has where it names none.
+fn with_exports(config: &DaemonConfig) -> DaemonConfig {
+    let mut config = config.clone();
+    name_exports(&mut config);
+    config
+}
+
+/// Exports that move, each to a group.
+fn moved<'a>(
     old: &'a DaemonConfig,
     new: &'a DaemonConfig,
-) -> impl Iterator<Item = (&'a ExportConfig, &'a ExportConfig)> {
-    old.exports.iter().zip(&new.exports)
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let both = old.exports.iter().zip(&new.exports);
+    let moved = both.filter(|(old, new)| old.group != new.group);
+    moved.map(|(_, new)| (&*new.name, &*new.group))
+}
+
+fn other_groups<'a>(
+    old: &'a DaemonConfig,
+    new: &'a DaemonConfig,
+    ruled: &[&'a MountConfig],
+) -> OtherGroups<'a> {
+    let rules = ruled.iter().map(|mount| &mount.rules);
+    let ruled = rules
+        .flat_map(|rules| rules.all().iter().map(Rule::group).chain([rules.default_group()]))
+        .collect();
+    // What was set by hand for a group that the file names stays if the file says the same of all.
+    let (was, is): (&[_], &[_]) = match old.groups == new.groups {
+        true => (&[], &[]),
+        false => (&old.groups, &new.groups),
+    };
+    OtherGroups { old: was, new: is, exports: moved(old, new).collect(), ruled }
+}
+
+/// How a device stands, as far as a configuration changes it.
+struct Standing {
+    /// The scheduler, if one is inserted.
+    scheduler: Option<(&'static Algorithm, BTreeMap<String, u64>)>,
+    pace: &'static pace::Policy,
+    pause_target: Option<Nanos>,
+    window: &'static window::Policy,
+    depth: u32,
+}
+
+impl Standing {
+    fn of(device: &dyn Device) -> Standing {
+        let status = device.status().engine;
+        let params = status.params.iter();
+        let params = params.map(|(spec, value)| (spec.name.to_owned(), value)).collect();
+        Standing {
+            scheduler: status.inserted.then_some((status.algorithm, params)),
+            pace: status.pace,
+            pause_target: status.pause_target,
+            window: status.window,
+            depth: status.window_depth_set,
+        }
+    }
+
+    /// Has the device stand so again, by no more changes than that takes.
+    fn restore(&self, device: &dyn Device) -> Result<(), String> {
+        let now = Standing::of(device);
+        let named = |one: &Standing| {
+            one.scheduler.as_ref().map(|(algorithm, set)| (algorithm.name, set.clone()))
+        };
+        if named(self) != named(&now) {
+            let (action, algorithm, set) = match (named(self), now.scheduler) {
+                (None, _) => (Action::Destroy, None, BTreeMap::new()),
+                (Some((name, set)), Some(_)) => (Action::Configure, Some(name.into()), set),
+                (Some((name, set)), None) => (Action::Insert, Some(name.into()), set),
+            };
+            let change = Change { action, algorithm, set };
+            change::apply(device, &change).map_err(|refusal| refusal.to_string())?;
+        }
+        let mut controls = Vec::new();
+        if self.pace.name != now.pace.name {
+            controls.push(Control::Pace(self.pace));
+        }
+        if let Some(pause) = self.pause_target.filter(|_| self.pause_target != now.pause_target) {
+            controls.push(Control::PauseTarget(pause));
+        }
+        if self.window.name != now.window.name {
+            controls.push(Control::WindowPolicy(self.window));
+        }
+        if self.depth != now.depth {
+            controls.push(Control::Window(self.depth));
+        }
+        controls
+            .into_iter()
+            .try_for_each(|control| device.control(control))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Devices stand as they stood before, whoever had them do so.
+fn take_back(before: &[(&Arc<dyn Device>, Standing)]) {
+    for (device, standing) in before.iter().rev() {
+        if let Err(error) = standing.restore(&***device) {
+            tracing::error!(error, "device '{}' is not as it was before", device.info().name);
+        }
+    }
 }
 
 /// Groups of which something else is configured.

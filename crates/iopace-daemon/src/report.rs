@@ -143,6 +143,7 @@ pub(crate) fn windowed(engine: &Status, picture: &window::Picture) -> WindowRepo
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,
+        depth_set: engine.window_depth_set,
         narrowed: picture.narrowed.map(|why| why.name().into()),
         write_back_depth: picture.write_back_depth,
         write_back_gap_ns: picture.write_back_gap.as_nanos(),
@@ -238,7 +239,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 12] = [
+pub(crate) const EVENT_KINDS: [&str; 14] = [
     "exchanged",
     "failed",
     "disk_judged",
@@ -251,6 +252,8 @@ pub(crate) const EVENT_KINDS: [&str; 12] = [
     "device_slow",
     "drift",
     "over",
+    "no_space",
+    "request_failed",
 ];
 
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {

@@ -18,6 +18,13 @@ use iopace_daemon::runtime_files::read_config;
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
 
+/// The head of a file for a daemon that was started without one.
+const LEFT_OUT: &str = "\
+# Made from what the daemon tells. It does not tell, so add what you need: sockets (socket, listen,
+# control, http), fuse, io-engine, connections, memory; of devices and mounts raw, nr-requests,
+# nr-group-requests, dirty-limit and what else belongs to a mount; of exports vhost-user.
+";
+
 /// Carries out a command.
 ///
 /// # Errors
@@ -85,11 +92,11 @@ impl Holds {
             None => (None, skeleton::of(self)?),
         };
         for device in &self.devices {
-            document.device(device)?;
+            document.device(device, None)?;
         }
         document.exports(&self.exports)?;
         for group in &self.groups {
-            document.group(group)?;
+            document.group(group, None)?;
             let below = format!("{}/", group.group);
             // One that is above another is made with that.
             if self.groups.iter().all(|other| !other.group.starts_with(&below)) {
@@ -114,8 +121,7 @@ fn each(
 ) -> Result<(), Failure> {
     let machine = Machine::find(control, Sought::default())?;
     let mut texts = Vec::new();
-    for member in machine.members() {
-        let holds = Holds::ask(&member.client).map_err(Failure::new)?;
+    for (member, holds) in machine.ask(Holds::ask)? {
         let text = told(member, &holds)?;
         texts.push(match machine.is_one() {
             true => text,
@@ -126,7 +132,10 @@ fn each(
 }
 
 fn show(control: Option<&Path>) -> Result<(), Failure> {
-    each(control, |_, holds| Ok(holds.documents()?.1))
+    each(control, |_, holds| match holds.documents()? {
+        (Some(_), text) => Ok(text),
+        (None, text) => Ok(format!("{LEFT_OUT}{text}")),
+    })
 }
 
 fn diff(control: Option<&Path>) -> Result<(), Failure> {

@@ -34,7 +34,7 @@ pub fn run(args: &EventsArgs) -> Result<(), Failure> {
     let stream = args.follow.then(|| Stream::open(&machine)).transpose()?;
     let mut events = Vec::new();
     for (member, told) in machine.ask(Client::events)? {
-        let is_asked = |event: &EventReport| is_asked(args, &event.device);
+        let is_asked = |event: &EventReport| is_asked(&machine, &event.device);
         let of_one = told.into_iter().filter(is_asked);
         events.extend(of_one.map(|event| renamed(member, event)));
     }
@@ -49,7 +49,7 @@ pub fn run(args: &EventsArgs) -> Result<(), Failure> {
                     return Ok(());
                 }
             }
-            follow(args, stream, &events, listed_at)
+            follow((&machine, format), stream, &events, listed_at)
         }
     }
 }
@@ -59,13 +59,27 @@ fn renamed(member: &Member, event: EventReport) -> EventReport {
 }
 
 /// The events of all daemons as they come.
-struct Stream(Receiver<(Member, Result<LiveMessage, ClientError>)>);
+struct Stream {
+    said: Receiver<(Member, Result<LiveMessage, ClientError>)>,
+    running_count: usize,
+}
 
 impl Stream {
     fn open(machine: &Machine) -> Result<Stream, Failure> {
         let (sender, said) = sync_channel(MESSAGES_MAX);
+        let (mut running_count, mut refusal) = (0, None);
         for member in machine.members() {
-            let mut stream = member.client.live_stream(None).map_err(Failure::new)?;
+            let mut stream = match member.client.live_stream(None) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    if !machine.is_one() {
+                        member.leave_out(&error);
+                    }
+                    refusal = Some(error);
+                    continue;
+                }
+            };
+            running_count += 1;
             let (sender, member) = (sender.clone(), member.clone());
             thread::spawn(move || {
                 loop {
@@ -77,13 +91,16 @@ impl Stream {
                 }
             });
         }
-        Ok(Stream(said))
+        match refusal {
+            Some(error) if running_count == 0 => Err(Failure::new(error)),
+            _ => Ok(Stream { said, running_count }),
+        }
     }
 }
 
 /// Whether a device, by the name that its daemon gives it, was asked about.
-fn is_asked(args: &EventsArgs, own: &str) -> bool {
-    args.device.as_ref().is_none_or(|device| device == own)
+fn is_asked(machine: &Machine, own: &str) -> bool {
+    machine.device().is_none_or(|device| device == own)
 }
 
 /// When it happened, in the time zone of this machine's user, to the second.
@@ -122,14 +139,14 @@ fn line(format: Format, event: &EventReport) -> Result<bool, Failure> {
 
 /// Prints what comes, but not again what was printed from the list.
 fn follow(
-    args: &EventsArgs,
+    (machine, format): (&Machine, Format),
     stream: Stream,
     printed: &[EventReport],
     listed_at: Instant,
 ) -> Result<(), Failure> {
-    let mut last = None;
+    let Stream { said, mut running_count } = stream;
     // It ends when all daemons have.
-    while let Ok((member, message)) = stream.0.recv() {
+    while let Ok((member, message)) = said.recv() {
         let own = match message {
             Ok(LiveMessage::Event(event)) => event,
             Ok(LiveMessage::Report(_)) => continue,
@@ -139,13 +156,15 @@ fn follow(
                     ClientError::Ended(_) => format!("{path}: the daemon has ended"),
                     error => error.to_string(),
                 };
-                if let Some(text) = last.replace(text) {
-                    note(format_args!("{text}"));
+                running_count -= 1;
+                if running_count == 0 {
+                    return Err(Failure::new(text));
                 }
+                note(format_args!("{text}"));
                 continue;
             }
         };
-        if !is_asked(args, &own.device) {
+        if !is_asked(machine, &own.device) {
             continue;
         }
         let event = renamed(&member, own);
@@ -156,9 +175,9 @@ fn follow(
             let age_ns = one.age_ns.saturating_add(since);
             is_same && age_ns.abs_diff(event.age_ns) < NEAR.as_nanos()
         });
-        if !is_again && !line(args.format.format, &event)? {
+        if !is_again && !line(format, &event)? {
             return Ok(());
         }
     }
-    Err(Failure::new(last.unwrap_or_else(|| "there is no daemon any more".into())))
+    Err(Failure::new("there is no daemon any more"))
 }

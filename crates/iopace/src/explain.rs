@@ -40,6 +40,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let device = named.or(device.as_deref());
     let sought = Sought { device, group, ..Sought::default() };
     let machine = Machine::find(daemon.control.as_deref(), sought)?;
+    let device = machine.device();
     let answers = machine.ask(|client| client.explain(group, device, (*over, *look)))?;
     let (mut over_ns, mut devices) = (0, Vec::new());
     for (member, ExplainReport { over_ns: over, devices: of_one }) in answers {

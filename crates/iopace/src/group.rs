@@ -8,7 +8,7 @@ use crate::cli::{
 };
 use crate::configuration::Saver;
 use crate::machine::{Machine, Member, Told};
-use crate::output::{Failure, Format, print, print_json, warn, width};
+use crate::output::{Failure, Format, print, print_json, seen_width, warn};
 use crate::running::{Sought, daemon};
 use iopace_daemon::api::{
     FileReport, GroupReport, Move, ProcessReport, SettingWarning, StatReport, WriteFile,
@@ -164,7 +164,7 @@ fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
         }
     }
     all.groups.sort_by(|one, other| depth_first(&one.group, &other.group));
-    done(&args.daemon, &all, || show::stat(&all, width()))
+    done(&args.daemon, &all, || show::stat(&all, seen_width().unwrap_or(u16::MAX)))
 }
 
 fn set(args: &SetArgs) -> Result<(), Failure> {
@@ -179,18 +179,25 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
     let write = WriteFile { group: group.clone(), file: file.clone(), text, parents: *parents };
     let saver = Saver::open(&client, keep.save)?;
     let written = client.write_group(&write).map_err(Failure::new)?;
-    save_group(saver, &client, group)?;
+    save_group(saver, &client, (group, file))?;
     for SettingWarning { device, text, command } in &written.warnings {
         warn(device, text, command, daemon.control.as_deref());
     }
     done(daemon, &written, || show::written(&written))
 }
 
-/// Keeps what holds for a group, if it is to be kept.
-fn save_group(saver: Option<Saver>, client: &Client, group: &str) -> Result<(), Failure> {
+/// Keeps what a file of a group says, if it is to be kept.
+fn save_group(
+    saver: Option<Saver>,
+    client: &Client,
+    (group, file): (&str, &str),
+) -> Result<(), Failure> {
     let Some(saver) = saver else { return Ok(()) };
     let all = client.groups(group).map_err(Failure::new)?;
-    saver.save(|document| all.first().map_or(Ok(()), |report| document.group(report)))
+    saver.save(|document| match all.first() {
+        Some(report) => document.group(report, Some(file)),
+        None => Ok(()),
+    })
 }
 
 /// The device that the first line is of, as `disk rbps=10M`; none for all devices.
@@ -259,7 +266,6 @@ fn move_to(args: &MoveArgs) -> Result<(), Failure> {
         // It names its group, which has to be in the file as well.
         saver.save(|document| {
             document.name_group(&to.group)?;
-            document.group(&to)?;
             document.exports(&exports)
         })?;
     }

@@ -138,12 +138,17 @@ pub fn print_json_line(value: &impl Serialize) -> Result<bool, Failure> {
 
 /// The columns of letters that there are: those of the terminal, or as `COLUMNS` says.
 pub fn width() -> u16 {
+    seen_width().unwrap_or(WIDTH).max(WIDTH_MIN)
+}
+
+/// The same; none where nothing limits them, as in a pipe.
+pub fn seen_width() -> Option<u16> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let of_terminal = || {
         let is_terminal = io::stdout().is_terminal();
         is_terminal.then(|| ratatui::crossterm::terminal::size().ok()).flatten().map(|size| size.0)
     };
-    named.or_else(of_terminal).unwrap_or(WIDTH).max(WIDTH_MIN)
+    named.or_else(of_terminal)
 }
 
 /// A table without lines; long text is broken at a hundred columns, or where the terminal ends.
@@ -162,8 +167,8 @@ pub fn right(text: impl fmt::Display) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// Gives each column room for its longest word: names and figures that are broken cannot be read, or
-/// pasted.
+/// Gives each column room for its longest word: names and figures that are broken cannot be read,
+/// or pasted.
 fn keep_words(table: &mut Table) {
     let cells = |row: &comfy_table::Row| -> Vec<usize> {
         let longest = |cell: &Cell| {

@@ -7,7 +7,7 @@ mod trace;
 use crate::cli::{PaceCommand, PaceConfigureArgs, PaceListArgs};
 use crate::output::Failure;
 use crate::policies;
-use crate::target::{self, devices, done};
+use crate::target::{self, devices, done, named};
 use iopace_daemon::api::PaceChange;
 
 /// Carries out a command.
@@ -25,8 +25,10 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
         PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target, keep }) => {
             let pause_target_ns = pause_target.map(|pause| pause.as_nanos());
             let change = PaceChange { policy: policy.clone(), pause_target_ns };
-            let device =
-                target::change(target, *keep, |client, name| client.change_pace(name, &change))?;
+            let keys = [("pace", policy.is_some()), ("pause-target", pause_target.is_some())];
+            let device = target::change(target, (*keep, &named(&keys)), |client, name| {
+                client.change_pace(name, &change)
+            })?;
             done(target, &device, || show::in_force(&device))
         }
         PaceCommand::Limit(args) => limit::run(args),

@@ -4,7 +4,8 @@ use crate::output::{Failure, note};
 use crate::paths::controls;
 use iopace_daemon::api::DaemonReport;
 use iopace_daemon::control::{Client, ClientError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 /// What a command names; the daemon that is meant has all of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,6 +185,18 @@ pub fn daemons(
     Ok(found.into_iter().map(|one| (one.client, one.devices)).collect())
 }
 
+/// Asks the daemons behind all sockets at once: one that does not answer is waited for once.
+pub fn ask_all<T: Send>(
+    paths: &[PathBuf],
+    ask: impl Fn(&Path) -> Result<T, ClientError> + Sync,
+) -> Vec<Result<T, ClientError>> {
+    thread::scope(|scope| {
+        let ask = &ask;
+        let all: Vec<_> = paths.iter().map(|path| scope.spawn(move || ask(path))).collect();
+        all.into_iter().map(|one| one.join().expect("no question panics")).collect()
+    })
+}
+
 /// The result of a search.
 enum Search {
     /// There is no choice.
@@ -199,8 +212,8 @@ fn search(control: Option<&Path>, sought: Sought<'_>) -> Result<Search, Failure>
     }
     let mut running = Vec::new();
     let mut refusal = None;
-    for path in &paths {
-        match Running::ask(path) {
+    for answer in ask_all(&paths, Running::ask) {
+        match answer {
             Ok(one) => running.push(one),
             // What a killed daemon left behind does not hide the others.
             Err(ClientError::NoDaemon(_)) => {}

@@ -37,7 +37,8 @@ pub fn run(command: &SchedCommand) -> Result<(), Failure> {
 
 /// Changes one device and shows what is in force then.
 fn change((target, keep): (&TargetArgs, SaveArg), change: &Change) -> Result<(), Failure> {
-    let device = target::change(target, keep, |client, name| client.change(name, change))?;
+    let device =
+        target::change(target, (keep, &["sched"]), |client, name| client.change(name, change))?;
     for SchedulerWarning { groups, groups_count, text, command } in &device.warnings {
         let of = format!("{} on {}", listed(groups, *groups_count), device.name);
         warn(&of, text, command, target.control.as_deref());

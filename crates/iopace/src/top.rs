@@ -43,9 +43,8 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     }
     let sought = Sought { device: args.device.as_deref(), ..Sought::default() };
     let machine = Machine::find(args.control.as_deref(), sought)?;
-    check(&machine, args.device.as_deref())?;
     let mut app = App::default();
-    (app.device, app.view) = (args.device.clone(), args.view());
+    (app.device, app.view) = (shown(&machine)?, args.view());
     (app.is_flat, app.sort) = (args.flat, args.sort);
     let delay = Duration::from_nanos(args.delay.0);
     if is_batch {
@@ -54,17 +53,27 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     screen::run(&machine, app, delay, args.count)
 }
 
-/// Whether the daemons are there and have the device: before the terminal is taken.
-fn check(machine: &Machine, device: Option<&str>) -> Result<(), Failure> {
+/// The device that is sought, as it is shown: before the terminal is taken.
+///
+/// # Errors
+/// No daemon, no such device, or several of them, with what would be right.
+fn shown(machine: &Machine) -> Result<Option<String>, Failure> {
     let devices = machine.device_names().map_err(Failure::new)?;
-    let Some(name) = device else { return Ok(()) };
-    let known = || devices.iter().map(|device| &**device);
-    if known().any(|known| known == name || known.ends_with(&format!(":{name}"))) {
-        return Ok(());
+    let Some(name) = machine.device() else { return Ok(None) };
+    let mut meant: Vec<String> = machine.members().iter().map(|one| one.shown(name)).collect();
+    meant.retain(|shown| devices.contains(shown));
+    if meant.len() > 1 {
+        return Err(Failure::usage(format!(
+            "several daemons have a device '{name}', name one of them: {}",
+            meant.join(", ")
+        )));
     }
-    let remedy = match nearest(name, known()) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
-    };
-    Err(Failure::new(format!("there is no device '{name}'; {remedy}")))
+    let known = || devices.iter().map(|device| &**device);
+    meant.pop().map(Some).ok_or_else(|| {
+        let remedy = match nearest(name, known()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        Failure::new(format!("there is no device '{name}'; {remedy}"))
+    })
 }

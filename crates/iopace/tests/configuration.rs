@@ -31,8 +31,27 @@ fn weight(place: &Place, group: &str) -> String {
     place.run(&["group", "get", group, "io.weight"]).out
 }
 
+/// The device as it stands.
+fn device(place: &Place) -> serde_json::Value {
+    place.run(&["sched", "status", "--format", "json"]).json()[0].take()
+}
+
+/// The scheduler, and a parameter of it.
+fn scheduler(place: &Place, name: &str) -> (String, Option<u64>) {
+    let scheduler = &device(place)["scheduler"];
+    let algorithm = scheduler["algorithm"].as_str().expect("a name").to_owned();
+    (algorithm, scheduler["params"][name].as_u64())
+}
+
+/// The groups that there are.
+fn groups(place: &Place) -> String {
+    place.run(&["group", "list"]).out
+}
+
+const REFUSED: &str = "is not applied, and nothing is changed";
+
 #[test]
-fn a_changed_file_is_applied_as_a_whole_or_not_at_all() {
+fn a_changed_file_is_applied() {
     let place = Place::new();
     let serving = serve(&place);
     assert_eq!(weight(&place, "/vms/web"), "default 200\n");
@@ -40,64 +59,98 @@ fn a_changed_file_is_applied_as_a_whole_or_not_at_all() {
     assert_eq!(place.run(&["group", "set", "/hand", "io.weight", "7", "-p"]).status, Some(0));
     let more = "sched = \"rr\"\nset = { wait_ms = 5 }\nwindow = 4\n";
     let changed = FILE.replace("   # the only one\n", &format!("\n{more}")).replace("200", "300");
-    place.write(
-        "iopace.toml",
-        &format!("{changed}[group.\"/new\"]\n\"io.max\" = \"disk rbps=1M\"\n"),
-    );
+    let new = "[group.\"/new\"]\n\"io.max\" = \"disk rbps=1M\"\n";
+    place.write("iopace.toml", &format!("{changed}{new}"));
     serving.signal(Signal::HUP);
     until("it is applied", || log_has(&place, "is applied: ", 1));
     assert_eq!(weight(&place, "/vms/web"), "default 300\n");
     assert_eq!(weight(&place, "/hand"), "default 7\n");
-    let status = place.run(&["sched", "status", "--format", "json"]).json();
-    let scheduler = &status[0]["scheduler"];
-    assert_eq!(
-        (&scheduler["algorithm"], &scheduler["params"]["wait_ms"]),
-        (&"rr".into(), &5.into())
-    );
-    assert_eq!(status[0]["queue"]["window_depth"], 4);
-    assert!(place.run(&["group", "list"]).out.contains("/new"));
-    // A mistake, and what takes a restart: nothing of it holds.
-    let wrong = [
-        changed.replace("300", "400") + "[group.\"/new\"]\n\"io.max\" = \"disk rbs=1M\"\n",
-        changed.replace("300", "400").replace("window = 4", "nr-requests = 500\nwindow = 4"),
-    ];
-    for (at, text) in wrong.iter().enumerate() {
-        place.write("iopace.toml", text);
-        serving.signal(Signal::HUP);
-        until("it is refused", || {
-            log_has(&place, "is not applied, and nothing is changed", at + 1)
-        });
-        assert_eq!(weight(&place, "/vms/web"), "default 300\n");
-    }
-    assert!(log_has(&place, "a restart is needed for: what device 'disk' is", 1));
-    // A limit by hand above one of the file, which would be more: nothing of it holds either.
-    let words = ["group", "set", "/vms", "io.max", "disk rbps=1M"];
-    assert_eq!(place.run(&words).status, Some(0));
-    let above = changed
-        .replace("sched = \"rr\"", "sched = \"fifo\"")
-        .replace("set = { wait_ms = 5 }\n", "");
-    place.write("iopace.toml", &(above.replace("300", "400") + "\"io.max\" = \"disk rbps=2M\"\n"));
-    serving.signal(Signal::HUP);
-    until("it is refused", || log_has(&place, "is not applied, and nothing is changed", 3));
-    assert_eq!(weight(&place, "/vms/web"), "default 300\n");
-    let status = place.run(&["sched", "status", "--format", "json"]).json();
-    let scheduler = &status[0]["scheduler"];
-    assert_eq!(
-        (&scheduler["algorithm"], &scheduler["params"]["wait_ms"]),
-        (&"rr".into(), &5.into())
-    );
+    assert_eq!(scheduler(&place, "wait_ms"), ("rr".into(), Some(5)));
+    assert_eq!(device(&place)["queue"]["window_depth"], 4);
+    assert!(groups(&place).contains("/new"));
     // A setting that is in the file no more is gone.
     place.write("iopace.toml", FILE);
     serving.signal(Signal::HUP);
     // (`window` had no value before, so that this takes a restart.)
-    until("it is refused", || log_has(&place, "is not applied, and nothing is changed", 4));
+    until("it is refused", || log_has(&place, REFUSED, 1));
     place.write("iopace.toml", &FILE.replace("   # the only one", "\nwindow = 8"));
     serving.signal(Signal::HUP);
     until("it is applied", || log_has(&place, "is applied: ", 2));
-    assert!(!place.run(&["group", "list"]).out.contains("/new"));
-    let status = place.run(&["sched", "status", "--format", "json"]).json();
-    assert_eq!(status[0]["scheduler"]["inserted"], false);
+    assert!(!groups(&place).contains("/new"));
+    assert_eq!(device(&place)["scheduler"]["inserted"], false);
     assert_eq!(weight(&place, "/vms/web"), "default 200\n");
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn of_a_refused_file_nothing_holds() {
+    let place = Place::new();
+    let serving = serve(&place);
+    let by_hand: [&[&str]; 3] = [
+        &["sched", "insert", "-a", "rr", "--set", "wait_ms=7", "disk"],
+        &["window", "configure", "--depth", "7", "disk"],
+        // A limit above one of the file, which would be more.
+        &["group", "set", "/vms", "io.max", "disk rbps=1M"],
+    ];
+    for words in by_hand {
+        assert_eq!(place.run(words).status, Some(0), "{words:?}");
+    }
+    let more = "\nsched = \"fifo\"\npace = \"threshold\"\nwindow = 4\n";
+    let changed = FILE.replace("   # the only one\n", more).replace("200", "300");
+    let new = "[group.\"/new\"]\n\"io.weight\" = 5\n";
+    let wrong = [
+        format!("{changed}\"io.max\" = \"disk rbps=2M\"\n{new}"),
+        changed.replace("io.weight", "io.wait"),
+        changed.replace("window = 4", "nr-requests = 500\nwindow = 4"),
+    ];
+    let pace = device(&place)["pace"]["policy"].take();
+    for (at, text) in wrong.iter().enumerate() {
+        place.write("iopace.toml", text);
+        serving.signal(Signal::HUP);
+        until("it is refused", || log_has(&place, REFUSED, at + 1));
+        assert_eq!(weight(&place, "/vms/web"), "default 200\n");
+        assert_eq!(scheduler(&place, "wait_ms"), ("rr".into(), Some(7)));
+        assert_eq!(device(&place)["window"]["depth_set"], 7);
+        assert_eq!(device(&place)["pace"]["policy"], pace);
+        assert!(!groups(&place).contains("/new"));
+    }
+    assert!(log_has(&place, "a restart is needed for: what device 'disk' is", 1));
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn an_export_is_moved_by_a_file_and_its_former_group_goes() {
+    let place = Place::new();
+    let serving = serve(&place);
+    let words = ["group", "move", "--export", "disk", "/vms/web", "--save"];
+    assert_eq!(place.run(&words).status, Some(0));
+    serving.signal(Signal::HUP);
+    until("the saved file is right", || log_has(&place, "group of export 'disk'", 1));
+    let (devices, _) = FILE.split_once("[group").expect("it has one");
+    let export = "[[export]]\nname = \"disk\"\ndevice = \"disk\"\ngroup = \"/fresh\"\n";
+    place.write("iopace.toml", &format!("{devices}{export}[group.\"/fresh\"]\n"));
+    serving.signal(Signal::HUP);
+    until("it is applied", || log_has(&place, "group of export 'disk'", 2));
+    let list = place.run(&["group", "list", "--format", "json"]).json();
+    let all = list.as_array().expect("a list");
+    let fresh = all.iter().find(|one| one["group"] == "/fresh").expect("it is made");
+    assert_eq!(fresh["exports"][0], "disk");
+    assert!(!groups(&place).contains("/vms/web"), "{}", groups(&place));
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn only_what_a_command_changes_is_saved() {
+    let place = Place::new();
+    let serving = serve(&place);
+    assert_eq!(place.run(&["sched", "insert", "-a", "rr", "disk"]).status, Some(0));
+    let words = ["window", "configure", "--depth", "8", "disk"];
+    assert_eq!(place.run(&words).status, Some(0));
+    let words = ["pace", "configure", "-a", "threshold", "disk", "--save"];
+    assert_eq!(place.run(&words).status, Some(0));
+    let text = fs::read_to_string(place.path("iopace.toml")).expect("read");
+    assert!(text.contains("pace = \"threshold\""), "{text}");
+    assert!(!text.contains("sched") && !text.contains("window"), "{text}");
     serving.end_by(Signal::TERM);
 }
 

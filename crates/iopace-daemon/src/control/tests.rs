@@ -76,6 +76,8 @@ impl Controlled for Subject {
         let (known_count, open_count, kept_count) = (30, 2, 1);
         let (waiting_count, passed_through_count) = (0, 400);
         vec![MountReport {
+            rules: Vec::new(),
+            group: "/".into(),
             mountpoint,
             device,
             known_count,

@@ -9,9 +9,9 @@ use crate::start_error::StartError;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The file system of a mount, with who pays for what is done in it; `flush` says whether closing a file can tell anything. `root` is the
-/// real directory, opened (`O_PATH`) before anything is mounted over it; what is reached from it is
-/// below the mount.
+/// The file system of a mount, with who pays for what is done in it; `flush` says whether closing a
+/// file can tell anything. `root` is the real directory, opened (`O_PATH`) before anything is mounted
+/// over it; what is reached from it is below the mount.
 pub(super) fn filesystem(
     groups: &Arc<Groups>,
     (mount, is_over_itself, flush): (&MountConfig, bool, bool),

@@ -17,7 +17,7 @@ use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
 use super::tree::trim::raise_descriptors;
-use super::who::{Ruled, Who};
+use super::who::Who;
 use crate::api::MountReport;
 use crate::clock;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
@@ -349,22 +349,13 @@ impl Mounts {
         reports.collect()
     }
 
-    /// Prepares other rules for mounts, by their devices: only the groups of these are made yet.
+    /// Other rules hold for the mount of a device from now on.
     ///
     /// # Errors
-    /// A group that cannot be made.
-    pub(crate) fn prepare_rules(
-        &self,
-        rules: Vec<(&str, Rules)>,
-    ) -> Result<Vec<(Arc<Who>, Arc<Ruled>)>, TreeError> {
-        let who = |device: &str| {
-            self.all()
-                .iter()
-                .find(|mount| mount.device == device)
-                .map(|mount| Arc::clone(&mount.who))
-        };
-        let there = rules.into_iter().filter_map(|(device, rules)| Some((who(device)?, rules)));
-        there.map(|(who, rules)| who.prepare(rules).map(|ruled| (who, ruled))).collect()
+    /// A group that cannot be made; nothing is changed then.
+    pub(crate) fn rule(&self, device: &str, rules: Rules) -> Result<(), TreeError> {
+        let found = self.all().iter().find(|one| one.device == device).map(|one| one.who.clone());
+        found.map_or(Ok(()), |who| who.rule(rules))
     }
 
     /// Resolves when the last mount has ended by somebody else's hand and is durable, also if that

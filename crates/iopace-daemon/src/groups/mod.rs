@@ -29,6 +29,7 @@ pub use members::ConnectionInfo;
 pub(crate) use named::Named;
 pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, Newcomer, Seen};
+pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;

@@ -1,5 +1,5 @@
-//! Writes to files of groups: all lines or none. A device may be named by the kernel's number of its
-//! disk, `MAJ:MIN`, as in files of cgroup v2.
+//! Writes to files of groups: all lines or none. A device may be named by the kernel's number of
+//! its disk, `MAJ:MIN`, as in files of cgroup v2.
 
 use super::{GroupError, Groups};
 use crate::device::Device;

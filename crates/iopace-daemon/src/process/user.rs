@@ -2,7 +2,8 @@
 
 use std::ffi::CString;
 
-/// Longest entry of a user or group that is read: ten times what `sysconf(_SC_GETPW_R_SIZE_MAX)` hints at.
+/// Longest entry of a user or group that is read: ten times what `sysconf(_SC_GETPW_R_SIZE_MAX)`
+/// hints at.
 const ENTRY_BYTES: usize = 10 * 1024;
 
 /// The number of the user of this name, from wherever the system keeps its users.

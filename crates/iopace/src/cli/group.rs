@@ -164,7 +164,8 @@ pub struct SetArgs {
     /// reads them from standard input
     #[arg(required = true, value_name = "LINE")]
     pub lines: Vec<String>,
-    /// Make the group if it is missing, and those above it: one of a container, say, before it starts
+    /// Make the group if it is missing, and those above it: one of a container, say, before it
+    /// starts
     #[arg(short, long)]
     pub parents: bool,
     /// Which daemon
@@ -228,8 +229,9 @@ fn set_help() -> String {
         let _ = writeln!(text, "  {} '{}'\n      {}", spec.name, spec.example, spec.summary);
     }
     text.push_str(
-        "\nA line begins with a device (its name, or the kernel's MAJ:MIN of the disk that it is on), or \
-         with 'default' for every device without a line of its own.\n'DEVICE default' takes the line of a device away. All lines are written, or none.\n\
+        "\nA line begins with a device (its name, or the kernel's MAJ:MIN of the disk that it is \
+         on), or with 'default' for every device without a line of its own.\n'DEVICE default' takes the \
+         line of a device away. All lines are written, or none.\n\
          \nExamples:\n  \
          iopace group set /vms/web io.weight 200\n  \
          iopace group set /vms/web io.max 'disk rbps=10M' 'slow rbps=1M'\n  \

@@ -153,7 +153,7 @@ pub struct SocketArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
 
-    /// Mode of these sockets, as 0660 [default: 0600]
+    /// Mode of these sockets, as 0660 [default: 0600, with a group 0660]
     #[arg(long, value_name = "MODE", value_parser = units::parse_mode)]
     pub socket_mode: Option<u32>,
 

@@ -46,18 +46,19 @@ impl Document {
         Ok(text)
     }
 
-    /// Writes the settings of a group.
+    /// Writes the settings of a group: those of one of its files, or of all.
     ///
     /// # Errors
     /// The file has its groups in another form than tables.
-    pub fn group(&mut self, report: &GroupReport) -> Result<(), Failure> {
+    pub fn group(&mut self, report: &GroupReport, only: Option<&str>) -> Result<(), Failure> {
         let said = said(&self.settings, &report.group);
         if said.as_ref().map_or(report.files.is_empty(), |said| *said == report.files) {
             return Ok(());
         }
         let said = said.unwrap_or_default();
         let table = self.group_table(&report.group)?;
-        for spec in FILES.iter().filter(|spec| spec.writable) {
+        let is_meant = |name: &str| only.is_none_or(|only| only == name);
+        for spec in FILES.iter().filter(|spec| spec.writable && is_meant(spec.name)) {
             match (said.get(spec.name), report.files.get(spec.name)) {
                 (said, now) if said == now => {}
                 (_, Some(now)) => put(table, spec.name, lines(now)),
@@ -110,11 +111,13 @@ impl Document {
             .ok_or_else(form)
     }
 
-    /// The scheduler of a device, and its policies of stages pace and window.
+    /// The scheduler of a device, and its policies of stages pace and window: what these keys of
+    /// the file say, or all of it. (A depth of the window that is not named is written only where
+    /// it is known what it would be without.)
     ///
     /// # Errors
     /// The file has its devices in another form than tables.
-    pub fn device(&mut self, report: &DeviceReport) -> Result<(), Failure> {
+    pub fn device(&mut self, report: &DeviceReport, keys: Option<&[&str]>) -> Result<(), Failure> {
         let devices = self.settings.devices.iter();
         let mounts = self.settings.mounts.iter().map(|mount| &mount.device);
         let all = devices.map(|one| ("device", one)).enumerate();
@@ -128,27 +131,26 @@ impl Document {
             let path = self.path.display();
             Failure::new(format!("{path}: a {kind} is no table: write it as [[{kind}]]"))
         })?;
-        scheduler(table, &config, report);
+        let is_meant = |key: &str| keys.is_none_or(|keys| keys.contains(&key));
+        if is_meant("sched") {
+            scheduler(table, &config, report);
+        }
         if let Some(pace) = &report.pace {
-            if pace.policy != config.pace.name {
+            if is_meant("pace") && pace.policy != config.pace.name {
                 put(table, "pace", pace.policy.as_str());
             }
             let default = Nanos::from_millis(PAUSE_TARGET_DEFAULT);
             let said = config.pause_target.unwrap_or(default).as_nanos();
-            if let Some(pause) = pace.pause_target_ns.filter(|pause| *pause != said) {
+            let pause = pace.pause_target_ns.filter(|pause| *pause != said);
+            if let Some(pause) = pause.filter(|_| is_meant("pause-target")) {
                 put(table, "pause-target", time(pause));
             }
         }
-        if report.window.policy != config.window.name {
+        if is_meant("window-policy") && report.window.policy != config.window.name {
             put(table, "window-policy", report.window.policy.as_str());
         }
-        // That of an emulated disk is its own, and may be what holds.
-        let said = config.window_depth.or(match config.backend {
-            Backend::Path(_) | Backend::Directory { model: None, .. } => Some(FILE_WINDOW_DEFAULT),
-            _ => None,
-        });
-        let depth = report.queue.window_depth;
-        if said.is_some_and(|said| said != depth) {
+        let depth = report.window.depth_set;
+        if is_meant("window") && is_other_depth(&config, depth, keys.is_some()) {
             put(table, "window", i64::from(depth));
         }
         Ok(())
@@ -194,6 +196,19 @@ impl Document {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a depth of the window is other than the file says.
+fn is_other_depth(config: &DeviceConfig, depth: u32, is_named: bool) -> bool {
+    let own = match config.backend {
+        Backend::Path(_) | Backend::Directory { model: None, .. } => Some(FILE_WINDOW_DEFAULT),
+        // That of an emulated disk is its own, and may be what holds.
+        _ => None,
+    };
+    match config.window_depth.or(own) {
+        Some(said) => said != depth,
+        None => is_named,
     }
 }
 
@@ -245,8 +260,9 @@ fn scheduler(table: &mut Table, config: &DeviceConfig, report: &DeviceReport) {
         return;
     };
     put(table, "sched", name.as_str());
-    table.remove("set");
-    if !set.is_empty() {
+    if set.is_empty() {
+        table.remove("set");
+    } else {
         let mut values = InlineTable::new();
         for (name, value) in set {
             values.insert(&name, i64::try_from(value).unwrap_or(i64::MAX).into());
@@ -275,13 +291,18 @@ fn time(nanos: u64) -> String {
     }
 }
 
-/// Writes a value; a comment behind the former one stays.
+/// Writes a value; comments above and behind the former one stay.
 fn put(table: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
-    if let Some(former) = table.get(key).and_then(Item::as_value) {
+    // (To insert it would take the lines above the key away.)
+    let Some(former) = table.get_mut(key) else {
+        table.insert(key, Item::Value(value));
+        return;
+    };
+    if let Some(former) = former.as_value() {
         *value.decor_mut() = former.decor().clone();
     }
-    table.insert(key, Item::Value(value));
+    *former = Item::Value(value);
 }
 
 #[cfg(test)]
@@ -293,6 +314,7 @@ mod tests {
 file = "disk.img"   # the old one
 
 [group."/vms/web"]
+# They pay for it.
 "io.weight" = 200   # twice
 "io.max" = "disk rbps=10M"
 "#;
@@ -311,7 +333,7 @@ file = "disk.img"   # the old one
     fn written(reports: &[GroupReport]) -> String {
         let mut document = Document::parse(Path::new("iopace.toml"), FILE).expect("right");
         for report in reports {
-            document.group(report).expect("written");
+            document.group(report, None).expect("written");
         }
         document.finish().expect("right")
     }
@@ -328,9 +350,18 @@ file = "disk.img"   # the old one
     fn a_changed_line_keeps_the_comments() {
         let now = group("/vms/web", &[("io.weight", "default 300\n")]);
         let text = written(&[now]);
-        assert!(text.contains("\"io.weight\" = 300   # twice"), "{text}");
+        assert!(text.contains("# They pay for it.\n\"io.weight\" = 300   # twice"), "{text}");
         assert!(text.starts_with("# What we serve.") && text.contains("# the old one"), "{text}");
         assert!(!text.contains("io.max"), "{text}");
+    }
+
+    #[test]
+    fn only_the_file_that_was_written_is_saved() {
+        let mut document = Document::parse(Path::new("iopace.toml"), FILE).expect("right");
+        let now = group("/vms/web", &[("io.weight", "default 300\n")]);
+        document.group(&now, Some("io.weight")).expect("written");
+        let text = document.finish().expect("right");
+        assert!(text.contains("= 300") && text.contains("io.max"), "{text}");
     }
 
     #[test]

@@ -3,16 +3,22 @@
 use super::document::Document;
 use super::read_text;
 use crate::output::{Failure, note};
-use iopace_daemon::control::Client;
+use iopace_daemon::control::{Client, ClientError};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::geteuid;
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-/// Somebody else may have replaced the file while its lock was waited for; so often it is tried.
+/// So often the lock is tried: somebody else may save, and anybody who can read the file may hold
+/// it.
 const TRIES_MAX: u32 = 100;
+
+/// Between two tries.
+const TRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The file of a daemon, which nobody else saves to as long as this is there.
 #[derive(Debug)]
@@ -31,17 +37,15 @@ impl Saver {
         if !save {
             return Ok(None);
         }
-        let own = geteuid().as_raw();
-        let socket = client.path();
         // A daemon of another user may name any file.
-        if fs::symlink_metadata(socket).is_ok_and(|found| found.uid() != own) {
-            let socket = socket.display();
-            return Err(Failure::new(format!(
+        let status = client.only_own().status().map_err(|error| match error {
+            ClientError::Foreign(socket, _) => Failure::new(format!(
                 "--save: the daemon at {socket} is another user's, and so is its file: save it as \
                  that user"
-            )));
-        }
-        let Some(named) = client.status().map_err(Failure::new)?.config else {
+            )),
+            error => Failure::new(error),
+        })?;
+        let Some(named) = status.config else {
             return Err(Failure::new(
                 "--save: the daemon was started without a configuration file: 'iopace config show' \
                  prints one for '--config'",
@@ -74,6 +78,9 @@ impl Saver {
             }
             let wrong =
                 |error: io::Error| Failure::new(format!("{}: {error}", self.path.display()));
+            if read_text(&self.path)? != self.text {
+                return Err(wrong(io::Error::other("somebody has changed it meanwhile")));
+            }
             replace(&self.path, &text).map(|()| true).map_err(wrong)
         });
         let path = self.path.display();
@@ -90,13 +97,19 @@ impl Saver {
 fn locked(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES_MAX {
         let file = File::options().read(true).write(true).open(path)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        let (own, there) = (file.metadata()?, fs::metadata(path)?);
-        if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
-            return Ok(file);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let (own, there) = (file.metadata()?, fs::metadata(path)?);
+                if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
+                    return Ok(file);
+                }
+            }
+            // SLEEP: flock has no wait with an end; who saves has done so in a moment.
+            Err(Errno::WOULDBLOCK) => thread::sleep(TRY_PAUSE),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(io::Error::other("it is replaced all the time"))
+    Err(io::Error::other("another program holds its lock or replaces it all the time"))
 }
 
 /// Replaces a file as a whole; its owner and mode stay.
@@ -133,5 +146,19 @@ mod tests {
         // The lock of the former one is nobody's obstacle.
         locked(&path).expect("locked");
         drop(lock);
+    }
+    #[test]
+    fn a_file_that_was_changed_meanwhile_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("iopace.toml");
+        let text = "[[device]]\nfile = \"disk.img\"\n";
+        fs::write(&path, text).expect("written");
+        let lock = locked(&path).expect("locked");
+        let saver = Saver { path: path.clone(), text: text.into(), _lock: lock };
+        let other = format!("{text}# By an editor.\n");
+        fs::write(&path, &other).expect("written");
+        let refused = saver.save(|document| document.name_group("/vms")).expect_err("changed");
+        assert!(refused.message.contains("meanwhile"), "{}", refused.message);
+        assert_eq!(fs::read_to_string(&path).expect("read"), other);
     }
 }

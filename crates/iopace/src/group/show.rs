@@ -330,8 +330,8 @@ mod tests {
         both.extend(rows(&all[2..3], Some("y")));
         assert_eq!(
             tree(&both),
-            "/a\n└─ b  (x: exports disk; 1 connection; 2 processes | y: exports disk; 1 connection; \
-             2 processes)\n"
+            "/a\n└─ b  (x: exports disk; 1 connection; 2 processes | y: exports disk; 1 \
+             connection; 2 processes)\n"
         );
     }
 

@@ -151,13 +151,7 @@ impl Plan {
         };
         check_remote(&tcp, sockets.allow_remote || settings.allow_remote)?;
         let unix = socket.into_iter().map(Listen::Unix);
-        let control = match (&sockets.control, sockets.no_control, settings.control) {
-            (Some(path), ..) => Control::At(path.clone()),
-            (None, true, _) => Control::None,
-            (None, false, Some(path)) => Control::At(path),
-            (None, false, None) if settings.no_control => Control::None,
-            (None, false, None) => Control::Default,
-        };
+        let control = source::control_of(sockets, (settings.control, settings.no_control));
         let token_file = sockets.http_token_file.clone().or(settings.http_token_file);
         let http = sockets.http.or(settings.http);
         if http.is_none() && token_file.is_some() {

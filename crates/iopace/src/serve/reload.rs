@@ -25,7 +25,8 @@ impl Reloader {
         }
     }
 
-    /// Reads the file and has the daemon do what it says, or leaves all as it is; the log says which.
+    /// Reads the file and has the daemon do what it says, or leaves all as it is; the log says
+    /// which.
     pub fn reload(&mut self, daemon: &Daemon) {
         let Some(source) = self.source.clone() else {
             tracing::info!("SIGHUP: there is no configuration file to read again (--config)");

@@ -118,18 +118,15 @@ impl Who {
         Ok(who)
     }
 
-    /// Makes the groups of other rules, for [`Who::rule`].
+    /// From now on other rules hold, also for callers that are known; their groups are made.
     ///
     /// # Errors
-    /// A group that cannot be made.
-    pub(crate) fn prepare(&self, rules: Rules) -> Result<Arc<Ruled>, TreeError> {
-        Ruled::new(&self.groups, rules)
-    }
-
-    /// From now on other rules hold, also for callers that are known.
-    pub(crate) fn rule(&self, ruled: Arc<Ruled>) {
+    /// A group that cannot be made; the rules stay then.
+    pub(crate) fn rule(&self, rules: Rules) -> Result<(), TreeError> {
+        let ruled = Ruled::new(&self.groups, rules)?;
         *self.ruled.write().unwrap_or_else(PoisonError::into_inner) = ruled;
         self.cache.forget(&|_| true);
+        Ok(())
     }
 
     /// The rules that hold.

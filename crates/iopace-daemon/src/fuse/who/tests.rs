@@ -69,9 +69,7 @@ fn other_rules_hold_for_callers_that_are_known() {
     bench.proc.start(7, "db");
     assert_eq!(bench.path(7), "/db");
     let other = Rules::new(vec!["program=db:/other".parse().expect("a rule")], "/rest");
-    let ruled = bench.who.prepare(other.expect("right")).expect("made");
-    assert_eq!(bench.path(7), "/db", "they are prepared only");
-    bench.who.rule(ruled);
+    bench.who.rule(other.expect("right")).expect("made");
     assert_eq!(bench.path(7), "/other");
     bench.proc.start(8, "cp");
     assert_eq!(bench.path(8), "/rest");

@@ -1,6 +1,6 @@
 //! The configuration file of a daemon, which may be read again.
 
-use super::Plan;
+use super::{Control, Plan};
 use crate::cli::{IoEngine, LogFormat, SocketArgs};
 use crate::config::{self, Settings};
 use crate::output::Failure;
@@ -42,4 +42,18 @@ fn read(path: &Path) -> Result<Settings, Failure> {
         Failure::usage(format!("the configuration {} cannot be read: {error}", path.display()))
     })?;
     config::parse(path, &text).map_err(Failure::usage)
+}
+
+/// Where it is controlled: as the command line says, else the file.
+pub(super) fn control_of(
+    sockets: &SocketArgs,
+    (path, has_none): (Option<PathBuf>, bool),
+) -> Control {
+    match (&sockets.control, sockets.no_control, path) {
+        (Some(path), ..) => Control::At(path.clone()),
+        (None, true, _) => Control::None,
+        (None, false, Some(path)) => Control::At(path),
+        (None, false, None) if has_none => Control::None,
+        (None, false, None) => Control::Default,
+    }
 }
