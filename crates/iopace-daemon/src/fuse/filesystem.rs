@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The file system of a mount, with who pays for what is done in it; `flush` says whether closing a
-/// file can tell anything. `root` is the real directory, opened (`O_PATH`) before anything is mounted
-/// over it; what is reached from it is below the mount.
+/// file can tell anything. `root` is the real directory, opened (`O_PATH`) before anything is
+/// mounted over it; what is reached from it is below the mount.
 pub(super) fn filesystem(
     groups: &Arc<Groups>,
     (mount, is_over_itself, flush): (&MountConfig, bool, bool),

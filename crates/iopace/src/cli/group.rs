@@ -230,8 +230,8 @@ fn set_help() -> String {
     }
     text.push_str(
         "\nA line begins with a device (its name, or the kernel's MAJ:MIN of the disk that it is \
-         on), or with 'default' for every device without a line of its own.\n'DEVICE default' takes the \
-         line of a device away. All lines are written, or none.\n\
+         on), or with 'default' for every device without a line of its own.\n'DEVICE default' \
+         takes the line of a device away. All lines are written, or none.\n\
          \nExamples:\n  \
          iopace group set /vms/web io.weight 200\n  \
          iopace group set /vms/web io.max 'disk rbps=10M' 'slow rbps=1M'\n  \
