@@ -72,6 +72,9 @@ pub struct DaemonReport {
     pub exports: Vec<ExportReport>,
     /// Where they find it, ready to be pasted.
     pub uris: Vec<String>,
+    /// The configuration file that it was started with, if it was.
+    #[serde(default)]
+    pub config: Option<String>,
     /// The loopback port, if there is one.
     #[serde(default)]
     pub http: Option<HttpReport>,

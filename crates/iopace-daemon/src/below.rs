@@ -16,6 +16,8 @@ const CHAIN_MAX: usize = 8;
 pub struct Below {
     /// Its directory in sysfs.
     place: PathBuf,
+    /// The numbers by which the kernel knows it and what was made of it on the way here, as `8:0`.
+    numbers: Vec<String>,
 }
 
 /// The kernel's scheduler of a disk.
@@ -34,8 +36,9 @@ impl Below {
         let metadata = fs::metadata(path).ok()?;
         let is_block = metadata.file_type().is_block_device();
         let device = if is_block { metadata.rdev() } else { metadata.dev() };
-        let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-        Below::whole(Path::new(&link))
+        let number = format!("{}:{}", major(device), minor(device));
+        let link = format!("/sys/dev/block/{number}");
+        Below::whole(Path::new(&link), vec![number])
     }
 
     /// The same below whatever is made of one other disk (`dm`): where requests wait.
@@ -46,17 +49,25 @@ impl Below {
             let below = fs::read_dir(lowest.place.join("slaves")).into_iter().flatten().flatten();
             let below: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
             let [below] = &*below else { break };
-            lowest = Below::whole(below)?;
+            lowest = Below::whole(below, lowest.numbers)?;
         }
         Some(lowest)
     }
 
     /// The disk of this directory in sysfs: a partition is a directory in that of its disk.
-    fn whole(link: &Path) -> Option<Below> {
+    fn whole(link: &Path, mut numbers: Vec<String>) -> Option<Below> {
         let place = fs::canonicalize(link).ok()?;
         let is_part = place.join("partition").exists();
         let place = if is_part { place.parent()?.to_path_buf() } else { place };
-        Some(Below { place })
+        if let Ok(number) = fs::read_to_string(place.join("dev")) {
+            numbers.push(number.trim().to_owned());
+        }
+        Some(Below { place, numbers })
+    }
+
+    /// Whether the kernel knows it, or what was made of it and led here, by this number.
+    pub(crate) fn has_number(&self, number: &str) -> bool {
+        self.numbers.iter().any(|one| one == number)
     }
 
     /// Its name, as in `/dev`.

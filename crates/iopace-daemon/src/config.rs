@@ -24,6 +24,8 @@ pub struct DaemonConfig {
     pub mounts: Vec<MountConfig>,
     /// Where it is recorded what is mounted, for `iopace unmount`; `None`: nowhere.
     pub runtime: Option<PathBuf>,
+    /// The configuration file that this was read from, if it was.
+    pub file: Option<PathBuf>,
     /// The file that the log goes to, if it goes to one.
     pub log: Option<PathBuf>,
     /// The listener that is told at once what delays the start, or is good to know at it.
@@ -36,6 +38,8 @@ pub struct DaemonConfig {
     pub groups: Vec<GroupConfig>,
     /// Where NBD clients connect.
     pub listen: Vec<Listen>,
+    /// The mode and group of Unix sockets of these, and of those of virtual machines.
+    pub socket_access: SocketAccess,
     /// The control socket (mode 0600); `None`: no control.
     pub control: Option<PathBuf>,
     /// How real disks are read and written.
@@ -52,12 +56,14 @@ impl Default for DaemonConfig {
             devices: Vec::new(),
             mounts: Vec::new(),
             runtime: None,
+            file: None,
             log: None,
             notes: Notes::default(),
             exports: Vec::new(),
             fuse: None,
             groups: Vec::new(),
             listen: Vec::new(),
+            socket_access: SocketAccess::default(),
             control: None,
             io_engine: IoEngineChoice::Auto,
             connections_max: limits::CONNECTIONS_DEFAULT,
@@ -82,6 +88,8 @@ pub struct DeviceConfig {
     pub backend: Backend,
     /// Refuse writes.
     pub read_only: bool,
+    /// Serve an image of a format of its own (qcow2) as the bytes that it is.
+    pub raw: bool,
     /// Bypass the page cache (the kernel's, or the modelled one of an emulated disk).
     pub direct: bool,
     /// A scheduler to insert at the start, with settings by name. `None`, or
@@ -127,6 +135,7 @@ impl DeviceConfig {
             name: name.into(),
             backend,
             read_only: false,
+            raw: false,
             direct: false,
             scheduler: None,
             nr_requests: None,
@@ -162,7 +171,7 @@ pub fn check_dirty(limit: Option<Bytes>, background: Option<Bytes>) -> Result<()
 }
 
 /// What stands behind a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// An image file or a block device.
     Path(PathBuf),
@@ -274,7 +283,7 @@ impl MountConfig {
 }
 
 /// A device as clients see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportConfig {
     /// The name that clients ask for. The first export also answers to the empty name.
     pub name: String,
@@ -311,6 +320,15 @@ pub struct GroupConfig {
     pub path: String,
     /// What is written to which of its files, as `io.max` and `disk rbps=10M`.
     pub files: Vec<(String, String)>,
+}
+
+/// The mode and group of a Unix socket: they say who may connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// Its mode, as 0o660; `None`: 0o660 if a group is named, else 0o600.
+    pub mode: Option<u32>,
+    /// The number of its group of users; `None`: the daemon's own.
+    pub group: Option<u32>,
 }
 
 /// Where NBD clients connect.

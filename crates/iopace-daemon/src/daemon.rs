@@ -1,6 +1,6 @@
 //! The running daemon: its devices, its listeners, and an orderly end.
 
-use crate::config::{DaemonConfig, ExportConfig};
+use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
 use crate::dirty::Manager;
 use crate::exports::{ExportTable, Frontend};
@@ -10,10 +10,11 @@ use crate::fuse::raise_descriptors;
 use crate::fuse::session::Ended;
 use crate::groups::Groups;
 use crate::limits::{DESCRIPTORS_OWN, DRAIN_TIMEOUT, MOUNT_PATIENCE};
+use crate::listener::let_in;
 use crate::live::Live;
 use crate::memory::{Memory, return_what_is_freed};
 use crate::nbd::frontend::Nbd;
-use crate::opening::{default_export, open_devices, resolve_exports};
+use crate::opening::{name_exports, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
 use crate::ublk::{UblkAttached, UblkDisk, UblkWish};
@@ -73,9 +74,7 @@ impl Daemon {
         let memory = Arc::new(Memory::beside_the_process(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let devices = open_devices(&config, &mut prepared, &timers)?;
-        if config.exports.is_empty() {
-            config.exports = config.devices.iter().map(default_export).collect();
-        }
+        name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
         for warning in groups.all_warnings() {
@@ -91,12 +90,15 @@ impl Daemon {
         let listen = (config.listen.clone(), config.connections_max);
         let nbd = Nbd::start(Arc::clone(&exports), listen, Arc::clone(&memory))?;
         let mut frontends: Vec<Box<dyn Frontend>> = vec![Box::new(nbd)];
-        match Machines::start(Arc::clone(&exports), &memory) {
-            Ok(machines) => frontends.extend(machines.map(|all| Box::new(all) as _)),
-            Err(error) => {
-                frontends.iter().for_each(|frontend| frontend.stop_accepting());
-                return Err(error);
-            }
+        let machines = Machines::start(Arc::clone(&exports), &memory).map(|machines| {
+            frontends.extend(machines.map(|all| Box::new(all) as _));
+        });
+        let mut sockets = unix_sockets(&config).into_iter();
+        let served =
+            machines.and_then(|()| sockets.try_for_each(|path| let_in(path, config.socket_access)));
+        if let Err(error) = served {
+            frontends.iter().for_each(|frontend| frontend.stop_accepting());
+            return Err(error);
         }
         let daemon = Arc::new(Daemon {
             config,
@@ -256,6 +258,15 @@ fn look_at_users(config: &DaemonConfig) {
     if !config.mounts.is_empty() || config.fuse.is_some() {
         iopace_fuse::subordinate::look_again();
     }
+}
+
+/// The Unix sockets of clients and of virtual machines.
+fn unix_sockets(config: &DaemonConfig) -> Vec<&PathBuf> {
+    let of_clients = config.listen.iter().filter_map(|listen| match listen {
+        Listen::Unix(path) => Some(path),
+        Listen::Tcp(_) => None,
+    });
+    of_clients.chain(config.exports.iter().filter_map(|one| one.vhost_user.as_ref())).collect()
 }
 
 /// Each client takes two descriptors: its socket, and the file that its flushes go to.

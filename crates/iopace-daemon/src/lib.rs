@@ -68,11 +68,12 @@ pub mod live;
 mod opening;
 
 pub mod daemon;
+pub mod reload;
 
 pub mod control;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod measured;
 
-pub use process::{Family, MovedBytes, Thread, process_of, processes_named};
+pub use process::{MovedBytes, ProcessFamily, Thread, group_number, process_of, processes_named};
 pub use rules::{Rule, RuleError, Rules};

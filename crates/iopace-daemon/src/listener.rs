@@ -1,14 +1,15 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
-use crate::config::Listen;
+use crate::config::{Listen, SocketAccess};
+use crate::printable;
 use crate::start_error::StartError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -100,6 +101,40 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| StartError::bind(&shown, &error))?;
     Ok(listener)
+}
+
+/// Lets others connect to a Unix socket of ours.
+///
+/// # Errors
+/// The path with what is wrong and what to do.
+pub(crate) fn let_in(path: &Path, access: SocketAccess) -> Result<(), StartError> {
+    if access == SocketAccess::default() {
+        return Ok(());
+    }
+    let shown = path.display().to_string();
+    let failed = |error: io::Error| StartError::SocketAccess(shown.clone(), error);
+    // In a directory of others something else may be there by now, such as a link.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let socket = open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let is_socket = fstat(&socket).map(|found| FileType::from_raw_mode(found.st_mode));
+    if is_socket.map_err(|error| failed(error.into()))? != FileType::Socket {
+        return Err(StartError::NotASocket(shown));
+    }
+    let own = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    // The group first: what is allowed to a group is not for the former one.
+    std::os::unix::fs::chown(&own, None, access.group).map_err(failed)?;
+    // A group is named for it to be let in.
+    if let Some(mode) = access.mode.or(access.group.map(|_| 0o660)) {
+        fs::set_permissions(&own, fs::Permissions::from_mode(mode)).map_err(failed)?;
+    }
+    let folder = path.parent().and_then(|folder| fs::metadata(folder).ok());
+    if folder.is_some_and(|folder| folder.permissions().mode() & 0o011 == 0) {
+        tracing::warn!(
+            "{}: its directory lets nobody else in; choose another place with --socket",
+            printable::name(&shown)
+        );
+    }
+    Ok(())
 }
 
 /// The lock of a directory, where it can be had: of all who ask for it here one at a time has it.
@@ -203,6 +238,31 @@ mod tests {
         assert!(!waiting.is_finished(), "it would accept now");
         rustix::io::write(&stop, &1u64.to_ne_bytes()).expect("told");
         assert!(!waiting.join().expect("ended"));
+    }
+
+    #[test]
+    fn others_are_let_in_to_a_socket_and_to_nothing_else() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("s");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        let _socket = bind_unix(&path).expect("bound");
+        assert_eq!(mode(&path), 0o600);
+        let group = Some(rustix::process::getegid().as_raw());
+        let access = SocketAccess { mode: Some(0o640), group };
+        let_in(&path, access).expect("let in");
+        assert_eq!(mode(&path), 0o640);
+        let access = SocketAccess { mode: None, group };
+        let_in(&path, access).expect("let in");
+        assert_eq!(mode(&path), 0o660);
+        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        fs::write(&file, "").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("set");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        for wrong in [&file, &link] {
+            let refused = let_in(wrong, access).expect_err("no socket");
+            assert!(matches!(refused, StartError::NotASocket(_)), "{refused}");
+        }
+        assert_eq!(mode(&file), 0o600);
     }
 
     #[test]

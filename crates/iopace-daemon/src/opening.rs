@@ -86,9 +86,15 @@ fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), St
         .map_err(|error| StartError::Setting(error.to_string()))
 }
 
-pub(crate) fn default_export(device: &DeviceConfig) -> ExportConfig {
-    let name = device.name.clone();
-    ExportConfig::new(name.clone(), name)
+/// Where no export is configured, each device has one of its name.
+pub(crate) fn name_exports(config: &mut DaemonConfig) {
+    let of_its_name = |device: &DeviceConfig| {
+        let name = device.name.clone();
+        ExportConfig::new(name.clone(), name)
+    };
+    if config.exports.is_empty() {
+        config.exports = config.devices.iter().map(of_its_name).collect();
+    }
 }
 
 pub(crate) fn resolve_exports(

@@ -8,7 +8,7 @@ use crate::api::{
 use crate::below::{Below, KernelScheduler};
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
-use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
+use crate::device::{Device, DeviceEvent, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
 use crate::groups::{Groups, Warning};
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
@@ -143,6 +143,7 @@ pub(crate) fn windowed(engine: &Status, picture: &window::WindowPicture) -> Wind
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,
+        depth_set: engine.window_depth_set,
         narrowed: picture.narrowed.map(|why| why.name().into()),
         write_back_depth: picture.write_back_depth,
         write_back_gap_ns: picture.write_back_gap.as_nanos(),
@@ -238,7 +239,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 12] = [
+pub(crate) const EVENT_KINDS: [&str; 14] = [
     "exchanged",
     "failed",
     "disk_judged",
@@ -251,20 +252,30 @@ pub(crate) const EVENT_KINDS: [&str; 12] = [
     "device_slow",
     "drift",
     "over",
+    "no_space",
+    "request_failed",
 ];
 
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
-    let kind = match &logged.event {
-        Event::SchedulerExchanged { .. } => "exchanged",
-        Event::SchedulerFailed { .. } => "failed",
-        Event::DiskJudged { .. } => "disk_judged",
-        Event::RecommendEnded { .. } => "recommend_ended",
+    let (kind, text) = match &logged.event {
+        DeviceEvent::Engine(event) => (engine_event(event), event.to_string()),
+        DeviceEvent::NoSpace(text) => ("no_space", text.clone()),
+        DeviceEvent::RequestFailed(text) => ("request_failed", text.clone()),
     };
     EventReport {
         device: device.into(),
         age_ns: now.since(logged.at).as_nanos(),
         kind: kind.into(),
-        text: logged.event.to_string(),
+        text,
+    }
+}
+
+fn engine_event(event: &Event) -> &'static str {
+    match event {
+        Event::SchedulerExchanged { .. } => "exchanged",
+        Event::SchedulerFailed { .. } => "failed",
+        Event::DiskJudged { .. } => "disk_judged",
+        Event::RecommendEnded { .. } => "recommend_ended",
     }
 }
 

@@ -69,6 +69,9 @@ pub enum RuleError {
     /// All but `map` need one.
     #[error("the rule names no group: who pays, as /backup?")]
     NoGroup,
+    /// The group is written without its slash.
+    #[error("the rule names no group: did you mean '{0}'?")]
+    NoSlash(String),
     /// The group's path.
     #[error(transparent)]
     Group(#[from] TreeError),
@@ -122,7 +125,12 @@ impl FromStr for Rule {
         let (word, rest) = text.split_once('=').ok_or_else(|| RuleError::Shape(text.into()))?;
         match rest.split_once(":/") {
             Some((value, group)) => Rule::new(word, value, Some(&format!("/{group}"))),
-            None => Rule::new(word, rest, None),
+            None => Rule::new(word, rest, None).map_err(|error| match rest.rsplit_once(':') {
+                Some((value, group)) if !group.is_empty() => {
+                    RuleError::NoSlash(format!("{word}={value}:/{group}"))
+                }
+                _ => error,
+            }),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Why a daemon does not start.
 
 use crate::mount_error::MountError;
+use crate::printable::quoted;
+use crate::process::lock_holders;
 use iopace_core::sched;
 use iopace_groups::tree::TreeError;
 use std::io;
@@ -22,8 +24,25 @@ pub enum StartError {
     #[error("{0}: there is no such file; make one with 'truncate -s 1G {0}'")]
     Missing(String),
     /// A file that is in use.
-    #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
-    Locked(String),
+    #[error(
+        "{0}: another process serves it already{1}; stop that one, or open it read-only in both"
+    )]
+    Locked(String, String),
+    /// An image that is more than the bytes of a disk.
+    #[error(
+        "{path}: is an image in the format {format}, and would be served as the bytes that it is, \
+         not as the disk in it. Make a plain one ('qemu-img convert -O raw {word} disk.img'), or \
+         let QEMU have the image behind iopace ('iopace mount' of its directory). If these bytes \
+         are the disk: --raw (raw = true)"
+    )]
+    Format {
+        /// The file.
+        path: String,
+        /// The same as a word for a shell.
+        word: String,
+        /// Its format.
+        format: &'static str,
+    },
     /// A file or block device that somebody else writes.
     #[error("{0}: {1}")]
     InUse(String, io::Error),
@@ -49,6 +68,9 @@ pub enum StartError {
     /// A path that is something else.
     #[error("{0}: exists and is not a socket; choose another path")]
     NotASocket(String),
+    /// A socket that others cannot be let in to.
+    #[error("{0}: its mode and group cannot be set: {1}; you have to be in that group, or root")]
+    SocketAccess(String, io::Error),
     /// An address that cannot be bound.
     #[error("{0}: cannot listen there: {1}{2}")]
     Bind(String, io::Error, &'static str),
@@ -106,7 +128,12 @@ impl StartError {
         let shown = path.display().to_string();
         let hint = match error.kind() {
             io::ErrorKind::NotFound => return StartError::Missing(shown),
-            io::ErrorKind::WouldBlock => return StartError::Locked(shown),
+            io::ErrorKind::WouldBlock => {
+                let holders = rustix::fs::stat(path).map(|file| lock_holders(&file));
+                let holder = holders.ok().and_then(|pids| pids.first().copied());
+                let by = holder.map_or(String::new(), |pid| format!(" (pid {pid})"));
+                return StartError::Locked(shown, by);
+            }
             io::ErrorKind::ResourceBusy => {
                 return StartError::InUse(shown, io::Error::other(error.to_string()));
             }
@@ -118,6 +145,33 @@ impl StartError {
         };
         let error = io::Error::new(error.kind(), error.to_string());
         StartError::Open { path: shown, error, hint }
+    }
+
+    /// The same of a file that is opened to be read only.
+    pub(crate) fn open_to_read(path: &Path, error: &io::Error) -> StartError {
+        match StartError::open(path, error) {
+            StartError::Open { path, error, .. }
+                if error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                let hint = "; it may be read by its owner and group only: be one of them, or root";
+                StartError::Open { path, error, hint }
+            }
+            other => other,
+        }
+    }
+
+    /// Refuses an image that is more than the bytes of a disk, unless it is to be served so.
+    ///
+    /// # Errors
+    /// [`StartError::Format`].
+    pub(crate) fn refuse_format(
+        path: &Path,
+        format: Option<&'static str>,
+        raw: bool,
+    ) -> Result<(), StartError> {
+        let Some(format) = format.filter(|_| !raw) else { return Ok(()) };
+        let path = path.display().to_string();
+        Err(StartError::Format { word: quoted(&path), path, format })
     }
 
     /// An address that could not be bound.

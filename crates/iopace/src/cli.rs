@@ -2,6 +2,7 @@
 
 mod attach;
 mod calibrate;
+mod config;
 mod group;
 mod insert;
 mod live;
@@ -21,6 +22,7 @@ mod window;
 
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
+pub use config::{ConfigCommand, SaveArg};
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -34,7 +36,7 @@ pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, Pace
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
-pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
+pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
@@ -106,6 +108,9 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Check the configuration file, and see it beside what holds
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Run a program so that all others keep their latency, and be done in time
     Nice(Box<NiceArgs>),
     /// See what devices, groups and tasks do, as it happens, and why they wait

@@ -1,14 +1,16 @@
 //! `iopace explain`: why requests wait, and what would change it.
 
 use crate::cli::ExplainArgs;
+use crate::machine::{Machine, Told};
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
-use crate::running::{Sought, daemon as find};
+use crate::running::Sought;
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
 use iopace_daemon::api::{
     BelowReport, Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, TaskTime,
     TimePart, WaitingGroup, scheduler_words,
 };
+use serde::Serialize;
 use std::fmt::Write as _;
 
 /// Widest line of running text.
@@ -36,20 +38,42 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
         return Err(Failure::usage(message));
     }
     let device = named.or(device.as_deref());
-    let client = find(daemon.control.as_deref(), Sought { device, group, ..Sought::default() })?;
-    let report = client.explain(group, device, (*over, *look)).map_err(Failure::new)?;
+    let sought = Sought { device, group, ..Sought::default() };
+    let machine = Machine::find(daemon.control.as_deref(), sought)?;
+    let device = machine.device();
+    let answers = machine.ask(|client| client.explain(group, device, (*over, *look)))?;
+    let (mut over_ns, mut devices) = (0, Vec::new());
+    for (member, ExplainReport { over_ns: over, devices: of_one }) in answers {
+        over_ns = over_ns.max(over);
+        devices.extend(of_one.into_iter().map(|mut device| {
+            let control = match (&daemon.control, machine.is_one()) {
+                // A command to be pasted goes to the daemon that it is about.
+                (None, false) => Some(member.client.path().display().to_string()),
+                (control, _) => control.as_ref().map(|path| path.display().to_string()),
+            };
+            device.device = member.shown(&device.device);
+            (machine.told(member, device), control)
+        }));
+    }
     match daemon.format.format {
-        Format::Json => print_json(&report),
+        Format::Json => {
+            let devices = devices.into_iter().map(|(told, _)| told).collect();
+            print_json(&Explanation { over_ns, devices })
+        }
         Format::Table => {
-            let control = daemon.control.as_ref().map(|path| path.display().to_string());
-            print(&text(&report, group.is_some(), control.as_deref()))
+            let each = devices.iter();
+            let each =
+                each.map(|(told, control)| one(&told.report, group.is_some(), control.as_deref()));
+            print(&each.collect::<Vec<_>>().join("\n"))
         }
     }
 }
 
-fn text(report: &ExplainReport, of_group: bool, control: Option<&str>) -> String {
-    let told = report.devices.iter().map(|device| one(device, of_group, control));
-    told.collect::<Vec<_>>().join("\n")
+/// The answers of all daemons, for programs.
+#[derive(Serialize)]
+struct Explanation {
+    over_ns: u64,
+    devices: Vec<Told<ExplainedDevice>>,
 }
 
 fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String {

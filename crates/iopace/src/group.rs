@@ -6,11 +6,18 @@ use crate::cli::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
-use crate::output::{Failure, Format, print, print_json, warn};
+use crate::configuration::Saver;
+use crate::machine::{Machine, Member, Told};
+use crate::output::{Failure, Format, print, print_json, seen_width, warn};
 use crate::running::{Sought, daemon};
-use iopace_daemon::api::{FileReport, Move, SettingWarning, WriteFile};
+use iopace_daemon::api::{
+    FileReport, GroupReport, Move, ProcessReport, SettingWarning, StatReport, WriteFile,
+};
 use iopace_daemon::control::Client;
 use iopace_groups::limits::GROUP_FILE_BYTES_MAX;
+use serde::Serialize;
+use show::Row;
+use std::cmp::Ordering;
 use std::io::Read;
 
 /// Carries out a command.
@@ -21,16 +28,28 @@ pub fn run(command: &GroupCommand) -> Result<(), Failure> {
     match command {
         GroupCommand::List(args) => list(args),
         GroupCommand::Tree(args) => tree(args),
-        GroupCommand::Create(CreateArgs { group, parents, daemon }) => {
+        GroupCommand::Create(CreateArgs { group, parents, daemon, keep }) => {
             // What is above it is there, or is made too.
             let above = group.rsplit_once('/').map(|(above, _)| above);
             let above = above.filter(|above| !parents && !above.is_empty());
             let client = find(daemon, Sought { group: above, ..Sought::default() })?;
+            let saver = Saver::open(&client, keep.save)?;
             let made = client.create_group(group, *parents).map_err(Failure::new)?;
+            if let Some(saver) = saver {
+                saver.save(|document| document.name_group(group))?;
+            }
             done(daemon, &made, || format!("{} is there\n", made.group))
         }
-        GroupCommand::Remove(RemoveArgs { group, daemon }) => {
-            let removed = client(daemon, group)?.remove_group(group).map_err(Failure::new)?;
+        GroupCommand::Remove(RemoveArgs { group, daemon, keep }) => {
+            let client = client(daemon, group)?;
+            let saver = Saver::open(&client, keep.save)?;
+            let removed = client.remove_group(group).map_err(Failure::new)?;
+            if let Some(saver) = saver {
+                saver.save(|document| {
+                    document.remove_group(group);
+                    Ok(())
+                })?;
+            }
             done(daemon, &removed, || format!("{} is removed\n", removed.group))
         }
         GroupCommand::Set(args) => set(args),
@@ -43,7 +62,7 @@ pub fn run(command: &GroupCommand) -> Result<(), Failure> {
 /// Prints a result in the format that was asked for.
 fn done(
     daemon: &DaemonArgs,
-    result: &impl serde::Serialize,
+    result: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match daemon.format.format {
@@ -64,52 +83,130 @@ fn find(args: &DaemonArgs, sought: Sought<'_>) -> Result<Client, Failure> {
     daemon(args.control.as_deref(), sought)
 }
 
+/// The daemons that have a group; all have the root.
+fn machine(args: &DaemonArgs, group: &str) -> Result<Machine, Failure> {
+    let sought = Sought { group: Some(group), ..Sought::default() };
+    Machine::find(args.control.as_deref(), sought)
+}
+
 fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
-    let client = client(&args.daemon, &args.group)?;
+    let machine = machine(&args.daemon, &args.group)?;
     if args.connections {
-        let all = client.connections().map_err(Failure::new)?;
-        return done(&args.daemon, &all, || show::connections(&all));
+        let all = gathered(&machine, machine.ask(Client::connections)?);
+        return done(&args.daemon, &reports(&all), || show::connections(&all));
     }
     if args.processes {
-        let all = client.processes().map_err(Failure::new)?;
-        return done(&args.daemon, &all, || show::processes(&all));
+        let answers = machine.ask(Client::processes)?;
+        let left_out_count = answers.iter().map(|(_, told)| told.left_out_count).sum();
+        let processes = answers.into_iter().map(|(member, told)| (member, told.processes));
+        let all = gathered(&machine, processes.collect());
+        let result = Processes { processes: reports(&all), left_out_count };
+        return done(&args.daemon, &result, || show::processes(&all, left_out_count));
     }
-    let all = client.groups(&args.group).map_err(Failure::new)?;
-    done(&args.daemon, &all, || show::list(&all))
+    let all = groups(&machine, &args.group)?;
+    done(&args.daemon, &reports(&all), || show::list(&all))
+}
+
+/// As [`ProcessesReport`](iopace_daemon::api::ProcessesReport), of all daemons.
+#[derive(Serialize)]
+struct Processes<'a> {
+    processes: Vec<&'a Told<ProcessReport>>,
+    left_out_count: usize,
+}
+
+/// The groups of all daemons as one tree, depth first.
+fn groups(machine: &Machine, group: &str) -> Result<Vec<Row<GroupReport>>, Failure> {
+    let mut all = gathered(machine, machine.ask(|client| client.groups(group))?);
+    all.sort_by(|one, other| depth_first(&one.told.report.group, &other.told.report.group));
+    Ok(all)
+}
+
+/// As a tree is written down; what is equal stays in its order.
+fn depth_first(one: &str, other: &str) -> Ordering {
+    let names = |path: &str| {
+        path.split('/').filter(|name| !name.is_empty()).map(String::from).collect::<Vec<_>>()
+    };
+    names(one).cmp(&names(other))
+}
+
+/// The answers of all daemons, each with its devices if there are several.
+fn gathered<T: Serialize>(machine: &Machine, answers: Vec<(&Member, Vec<T>)>) -> Vec<Row<T>> {
+    let all = answers.into_iter().flat_map(|(member, told)| {
+        let devices = (!machine.is_one()).then(|| member.devices());
+        told.into_iter()
+            .map(move |one| Row { devices: devices.clone(), told: machine.told(member, one) })
+    });
+    all.collect()
+}
+
+fn reports<T: Serialize>(rows: &[Row<T>]) -> Vec<&Told<T>> {
+    rows.iter().map(|row| &row.told).collect()
 }
 
 fn tree(args: &GroupPathArgs) -> Result<(), Failure> {
-    let all = client(&args.daemon, &args.group)?.groups(&args.group).map_err(Failure::new)?;
-    done(&args.daemon, &all, || show::tree(&all))
+    let all = groups(&machine(&args.daemon, &args.group)?, &args.group)?;
+    done(&args.daemon, &reports(&all), || show::tree(&all))
 }
 
 fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
-    let report =
-        client(&args.daemon, &args.group)?.group_stat(&args.group).map_err(Failure::new)?;
-    done(&args.daemon, &report, || show::stat(&report))
+    let machine = machine(&args.daemon, &args.group)?;
+    let mut all = StatReport { groups: Vec::new(), left_out_count: 0 };
+    for (member, told) in machine.ask(|client| client.group_stat(&args.group))? {
+        all.left_out_count += told.left_out_count;
+        for mut group in told.groups {
+            for device in &mut group.devices {
+                device.device = member.shown(&device.device);
+            }
+            match all.groups.iter_mut().find(|known| known.group == group.group) {
+                Some(known) => known.devices.append(&mut group.devices),
+                None => all.groups.push(group),
+            }
+        }
+    }
+    all.groups.sort_by(|one, other| depth_first(&one.group, &other.group));
+    done(&args.daemon, &all, || show::stat(&all, seen_width().unwrap_or(u16::MAX)))
 }
 
 fn set(args: &SetArgs) -> Result<(), Failure> {
-    let SetArgs { group, file, lines, daemon } = args;
+    let SetArgs { group, file, lines, parents, daemon, keep } = args;
     let text = match &**lines {
         [one] if one == "-" => standard_input()?,
         lines => lines.join("\n"),
     };
-    let sought = Sought { device: named_device(&text), group: Some(group), ..Sought::default() };
+    let known = Some(&**group).filter(|_| !parents);
+    let sought = Sought { device: named_device(&text), group: known, ..Sought::default() };
     let client = find(daemon, sought)?;
-    let write = WriteFile { group: group.clone(), file: file.clone(), text };
+    let write = WriteFile { group: group.clone(), file: file.clone(), text, parents: *parents };
+    let saver = Saver::open(&client, keep.save)?;
     let written = client.write_group(&write).map_err(Failure::new)?;
+    save_group(saver, &client, (group, file))?;
     for SettingWarning { device, text, command } in &written.warnings {
         warn(device, text, command, daemon.control.as_deref());
     }
     done(daemon, &written, || show::written(&written))
 }
 
+/// Keeps what a file of a group says, if it is to be kept.
+fn save_group(
+    saver: Option<Saver>,
+    client: &Client,
+    (group, file): (&str, &str),
+) -> Result<(), Failure> {
+    let Some(saver) = saver else { return Ok(()) };
+    let all = client.groups(group).map_err(Failure::new)?;
+    saver.save(|document| match all.first() {
+        Some(report) => document.group(report, Some(file)),
+        None => Ok(()),
+    })
+}
+
 /// The device that the first line is of, as `disk rbps=10M`; none for all devices.
 fn named_device(text: &str) -> Option<&str> {
     let (first, _) = text.lines().next()?.trim().split_once(char::is_whitespace)?;
     let is_value = first == "default" || first == "max" || first.contains('=');
-    (!is_value && !first.bytes().all(|byte| byte.is_ascii_digit())).then_some(first)
+    // As well as the kernel's number of a disk.
+    let is_number = first.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    (!is_value && !is_number).then_some(first)
 }
 
 /// At most as much as a file takes, and a byte more: the daemon says what is wrong with it then.
@@ -146,7 +243,12 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
 }
 
 fn move_to(args: &MoveArgs) -> Result<(), Failure> {
-    let MoveArgs { export, connection, pid, group, daemon } = args;
+    let MoveArgs { export, connection, pid, group, daemon, keep } = args;
+    if keep.save && export.is_none() {
+        return Err(Failure::usage(
+            "--save: connections and processes are in no file: move an export, or write a rule",
+        ));
+    }
     let sought = Sought {
         export: export.as_deref(),
         connection: *connection,
@@ -157,6 +259,15 @@ fn move_to(args: &MoveArgs) -> Result<(), Failure> {
     let client = find(daemon, sought)?;
     let (export, group) = (export.clone(), group.clone());
     let change = Move { export, connection: *connection, pid: *pid, group };
+    let saver = Saver::open(&client, keep.save)?;
     let to = client.move_to_group(&change).map_err(Failure::new)?;
-    done(daemon, &to, || show::list(std::slice::from_ref(&to)))
+    if let Some(saver) = saver {
+        let exports = client.status().map_err(Failure::new)?.exports;
+        // It names its group, which has to be in the file as well.
+        saver.save(|document| {
+            document.name_group(&to.group)?;
+            document.exports(&exports)
+        })?;
+    }
+    done(daemon, &to, || show::one(&to))
 }

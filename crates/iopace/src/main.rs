@@ -12,6 +12,7 @@ mod attach;
 mod calibrate;
 mod cli;
 mod config;
+mod configuration;
 mod demo;
 mod events;
 mod explain;
@@ -20,6 +21,7 @@ mod group;
 mod http;
 mod insert;
 mod log;
+mod machine;
 mod models;
 mod mount;
 mod nice;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Config(command) => configuration::run(&command),
         Command::Nice(args) => match nice::run(&args) {
             Ok(status) => return ExitCode::from(status),
             Err(failure) => Err(failure),

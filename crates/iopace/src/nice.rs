@@ -1,7 +1,7 @@
 //! `iopace nice`: a program that leaves all others their latency, and is done in time.
 //!
 //! ```text
-//!  Family       who it is, and how much it has moved (/proc)
+//!  ProcessFamily       who it is, and how much it has moved (/proc)
 //!     │
 //!     ▼
 //!  Controller   iopace_core::goal, once a second: class, weight, rate
@@ -24,12 +24,12 @@ use crate::cli::{Deadline, NiceArgs};
 use crate::output::{Failure, note};
 use cgroup::Cgroup;
 use child::Program;
-use drive::{Drive, Means, Start};
+use drive::{Means, NiceDrive, Start};
 use iopace_core::goal::Goals;
 use iopace_core::group::Class;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
-use iopace_daemon::{Family, process_of, processes_named};
+use iopace_daemon::{ProcessFamily, process_of, processes_named};
 use jiff::Zoned;
 use jiff::civil::time;
 use learnt::{Learnt, Run};
@@ -75,7 +75,7 @@ fn start(args: &NiceArgs) -> Result<u8, Failure> {
     if !args.quiet {
         say(args, &means, cgroup.as_ref().err(), expected);
     }
-    let mut drive = Drive::new(args, known, Family::of(&[program.pid()]), means);
+    let mut drive = NiceDrive::new(args, known, ProcessFamily::of(&[program.pid()]), means);
     drive.follow(program.ended());
     // It is a zombie until it is waited for, and of its group.
     let status = program.status();
@@ -99,7 +99,7 @@ fn attach(args: &NiceArgs) -> Result<(), Failure> {
         _ => Vec::new(),
     };
     let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != std::process::id()).collect();
-    let family = Family::of(&pids);
+    let family = ProcessFamily::of(&pids);
     if family.is_gone() {
         return Err(failed(match &args.program {
             Some(name) => format!("no process of the program '{name}' runs here"),
@@ -122,7 +122,7 @@ fn attach(args: &NiceArgs) -> Result<(), Failure> {
     if !args.quiet {
         say(args, &means, Some(&"it stays in its cgroup".to_owned()), args.size);
     }
-    let mut drive = Drive::new(args, known, family, means);
+    let mut drive = NiceDrive::new(args, known, family, means);
     let (_sender, never) = sync_channel(1);
     drive.until(&never, || stop.load(Relaxed));
     drive.release();

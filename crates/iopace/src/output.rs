@@ -7,11 +7,11 @@ pub use iopace_sim::spelling::nearest;
 
 use crate::units::shell_word;
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use iopace_daemon::printable;
 use serde::Serialize;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 /// How to print a result.
@@ -26,6 +26,9 @@ pub enum Format {
 
 /// Widest line of a table with running text.
 const WIDTH: u16 = 100;
+
+/// Narrowest: less is no terminal that anybody reads.
+const WIDTH_MIN: u16 = 60;
 
 /// A command that failed.
 #[derive(Debug)]
@@ -133,10 +136,28 @@ pub fn print_json_line(value: &impl Serialize) -> Result<bool, Failure> {
     print_on(&(printable::json(text) + "\n"))
 }
 
-/// A table without lines; long text is broken at a hundred columns.
+/// The columns of letters that there are: those of the terminal, or as `COLUMNS` says.
+pub fn width() -> u16 {
+    seen_width().unwrap_or(WIDTH).max(WIDTH_MIN)
+}
+
+/// The same; none where nothing limits them, as in a pipe.
+pub fn seen_width() -> Option<u16> {
+    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let of_terminal = || {
+        let is_terminal = io::stdout().is_terminal();
+        is_terminal.then(|| ratatui::crossterm::terminal::size().ok()).flatten().map(|size| size.0)
+    };
+    named.or_else(of_terminal)
+}
+
+/// A table without lines; long text is broken at a hundred columns, or where the terminal ends.
 pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH.min(width()));
     table.set_header(header);
     table
 }
@@ -146,8 +167,30 @@ pub fn right(text: impl fmt::Display) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
+/// Gives each column room for its longest word: names and figures that are broken cannot be read,
+/// or pasted.
+fn keep_words(table: &mut Table) {
+    let cells = |row: &comfy_table::Row| -> Vec<usize> {
+        let longest = |cell: &Cell| {
+            let content = cell.content();
+            content.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
+        };
+        row.cell_iter().map(longest).collect()
+    };
+    let rows: Vec<Vec<usize>> =
+        table.header().into_iter().chain(table.row_iter()).map(cells).collect();
+    for (at, column) in table.column_iter_mut().enumerate() {
+        let longest = rows.iter().filter_map(|row| row.get(at)).max().copied().unwrap_or(0);
+        // The style has a blank on both sides.
+        let width = u16::try_from(longest + 2).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+    }
+}
+
 /// The table with every line indented, without blanks at line ends, ended by a newline.
 pub fn finish(table: &Table, indent: usize) -> String {
+    let mut table = table.clone();
+    keep_words(&mut table);
     let mut text = String::new();
     for line in table.to_string().lines() {
         // The style pads each cell on both sides; the first blank is the table's margin.

@@ -7,7 +7,7 @@ mod trace;
 use crate::cli::{PaceCommand, PaceConfigureArgs, PaceListArgs};
 use crate::output::Failure;
 use crate::policies;
-use crate::target::{self, devices, done};
+use crate::target::{self, devices, done, named};
 use iopace_daemon::api::PaceChange;
 
 /// Carries out a command.
@@ -22,10 +22,13 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
             |all| all.pace,
             |device| device.pace.as_ref().map(|pace| &*pace.policy),
         ),
-        PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target }) => {
+        PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target, keep }) => {
             let pause_target_ns = pause_target.map(|pause| pause.as_nanos());
             let change = PaceChange { policy: policy.clone(), pause_target_ns };
-            let device = target::change(target, |client, name| client.change_pace(name, &change))?;
+            let keys = [("pace", policy.is_some()), ("pause-target", pause_target.is_some())];
+            let device = target::change(target, (*keep, &named(&keys)), |client, name| {
+                client.change_pace(name, &change)
+            })?;
             done(target, &device, || show::in_force(&device))
         }
         PaceCommand::Limit(args) => limit::run(args),

@@ -64,20 +64,31 @@ pub fn runtime_dirs(uid: Option<u32>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The control sockets to ask: the named one, or all in the default place, the usual one first.
+/// The control sockets to ask: the named one, or all in the places where daemons of ours make them,
+/// the usual one of the default place first. Root's services have another place than root's shell.
 pub fn controls(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = named {
         return vec![path.to_owned()];
     }
     let directory = runtime_dir();
     let usual = directory.join(CONTROL);
-    let names = trusted(&directory).map(|found| found.names()).unwrap_or_default();
-    let mut paths: Vec<PathBuf> = names
-        .iter()
-        .map(|name| directory.join(name))
-        .filter(|path| path.extension().is_some_and(|ending| ending == CONTROL_ENDING))
-        .collect();
-    paths.sort_by_key(|path| (*path != usual, path.clone()));
+    let own = geteuid().as_raw();
+    let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.uid() == own);
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for place in runtime_dirs(None) {
+        if seen.contains(&place) {
+            continue;
+        }
+        let names = trusted(&place).map(|found| found.names()).unwrap_or_default();
+        let here = names.iter().map(|name| place.join(name));
+        let is_control =
+            |path: &PathBuf| path.extension().is_some_and(|ending| ending == CONTROL_ENDING);
+        // Elsewhere there may be sockets of others, which only they and root may use.
+        paths.extend(here.filter(is_control).filter(|path| place == directory || is_own(path)));
+        seen.push(place);
+    }
+    paths.sort_by_key(|path| (*path != usual, !path.starts_with(&directory), path.clone()));
     if paths.is_empty() {
         paths.push(usual);
     }

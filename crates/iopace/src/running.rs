@@ -1,10 +1,11 @@
 //! Which of several running daemons is meant: the one that has what is named.
 
-use crate::output::Failure;
+use crate::output::{Failure, note};
 use crate::paths::controls;
 use iopace_daemon::api::DaemonReport;
 use iopace_daemon::control::{Client, ClientError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 /// What a command names; the daemon that is meant has all of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,35 +143,18 @@ fn without(missing: &[String]) -> String {
 /// # Errors
 /// Several have it, or none has; all are named then, with the flag that chooses.
 pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Failure> {
-    let paths = controls(control);
-    if let [path] = &*paths {
-        return Ok(Client::new(path));
-    }
-    let mut running = Vec::new();
-    let mut refusal = None;
-    for path in &paths {
-        match Running::ask(path) {
-            Ok(one) => running.push(one),
-            // What a killed daemon left behind does not hide the others.
-            Err(ClientError::NoDaemon(_)) => {}
-            Err(error) => refusal = Some(error),
-        }
-    }
-    match (running.len(), &refusal) {
-        (0, None) => return Ok(Client::new(&paths[0])),
-        (1, None) => return Ok(running.swap_remove(0).client),
-        _ => {}
-    }
-    let found = match (sought.found(running), refusal) {
+    let (mut found, refusal) = match search(control, sought)? {
+        Search::One(client) => return Ok(client),
+        Search::Several(found, refusal) => (found, refusal),
+    };
+    match (found.len(), refusal) {
         // One that does not answer may have all of it too; a device has one daemon.
-        (Ok(mut found), refusal)
-            if found.len() == 1 && (refusal.is_none() || sought.device.is_some()) =>
-        {
+        (1, refusal) if refusal.is_none() || sought.device.is_some() => {
             return Ok(found.swap_remove(0).client);
         }
         (_, Some(error)) => return Err(Failure::new(error)),
-        (found, None) => found?,
-    };
+        (_, None) => {}
+    }
     let which = match &*sought.words() {
         "" => "there are several daemons".into(),
         words => format!("several daemons have {words}"),
@@ -178,6 +162,72 @@ pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Fail
     let found: Vec<String> = found.iter().map(Running::named).collect();
     let found = found.join("; ");
     Err(Failure::usage(format!("{which}: name one of them with --control: {found}")))
+}
+
+/// All daemons that have what is sought, each with the names of its devices; those of the only one
+/// are not asked for. What does not answer is told on standard error.
+///
+/// # Errors
+/// None has it, or none answers.
+pub fn daemons(
+    control: Option<&Path>,
+    sought: Sought<'_>,
+) -> Result<Vec<(Client, Vec<String>)>, Failure> {
+    let (found, refusal) = match search(control, sought)? {
+        Search::One(client) => return Ok(vec![(client, Vec::new())]),
+        Search::Several(found, refusal) => (found, refusal),
+    };
+    match refusal {
+        Some(error) if found.is_empty() => return Err(Failure::new(error)),
+        Some(error) => note(format_args!("warning: {error}; it is left out")),
+        None => {}
+    }
+    Ok(found.into_iter().map(|one| (one.client, one.devices)).collect())
+}
+
+/// Asks the daemons behind all sockets at once: one that does not answer is waited for once.
+pub fn ask_all<T: Send>(
+    paths: &[PathBuf],
+    ask: impl Fn(&Path) -> Result<T, ClientError> + Sync,
+) -> Vec<Result<T, ClientError>> {
+    thread::scope(|scope| {
+        let ask = &ask;
+        let all: Vec<_> = paths.iter().map(|path| scope.spawn(move || ask(path))).collect();
+        all.into_iter().map(|one| one.join().expect("no question panics")).collect()
+    })
+}
+
+/// The result of a search.
+enum Search {
+    /// There is no choice.
+    One(Client),
+    /// Those that have it, and why one did not answer.
+    Several(Vec<Running>, Option<ClientError>),
+}
+
+fn search(control: Option<&Path>, sought: Sought<'_>) -> Result<Search, Failure> {
+    let paths = controls(control);
+    if let [path] = &*paths {
+        return Ok(Search::One(Client::new(path)));
+    }
+    let mut running = Vec::new();
+    let mut refusal = None;
+    for answer in ask_all(&paths, Running::ask) {
+        match answer {
+            Ok(one) => running.push(one),
+            // What a killed daemon left behind does not hide the others.
+            Err(ClientError::NoDaemon(_)) => {}
+            Err(error) => refusal = Some(error),
+        }
+    }
+    match (running.len(), refusal) {
+        (0, None) => Ok(Search::One(Client::new(&paths[0]))),
+        (1, None) => Ok(Search::One(running.swap_remove(0).client)),
+        (_, Some(refusal)) => {
+            Ok(Search::Several(sought.found(running).unwrap_or_default(), Some(refusal)))
+        }
+        (_, None) => Ok(Search::Several(sought.found(running)?, None)),
+    }
 }
 
 #[cfg(test)]

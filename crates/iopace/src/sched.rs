@@ -2,7 +2,9 @@
 
 mod show;
 
-use crate::cli::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
+use crate::cli::{
+    ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SaveArg, SchedCommand, TargetArgs,
+};
 use crate::output::{Failure, warn};
 use crate::target::{self, asks_daemon, devices, done, find};
 use iopace_daemon::api::{Action, Change, SchedulerWarning};
@@ -15,27 +17,28 @@ use iopace_daemon::report;
 pub fn run(command: &SchedCommand) -> Result<(), Failure> {
     match command {
         SchedCommand::List(args) => list(args),
-        SchedCommand::Insert(InsertArgs { algorithm, set, target }) => {
+        SchedCommand::Insert(InsertArgs { algorithm, set, target, keep }) => {
             let set = set.iter().cloned().collect();
             let algorithm = Some(algorithm.clone());
-            change(target, &Change { action: Action::Insert, algorithm, set })
+            change((target, *keep), &Change { action: Action::Insert, algorithm, set })
         }
-        SchedCommand::Configure(ConfigureArgs { algorithm, set, target }) => {
+        SchedCommand::Configure(ConfigureArgs { algorithm, set, target, keep }) => {
             let (algorithm, set) = (algorithm.clone(), set.iter().cloned().collect());
-            change(target, &Change { action: Action::Configure, algorithm, set })
+            change((target, *keep), &Change { action: Action::Configure, algorithm, set })
         }
-        SchedCommand::Destroy(target) => {
+        SchedCommand::Destroy(DestroyArgs { target, keep }) => {
             let change_ =
                 Change { action: Action::Destroy, algorithm: None, set: Default::default() };
-            change(target, &change_)
+            change((target, *keep), &change_)
         }
         SchedCommand::Status(target) => status(target),
     }
 }
 
 /// Changes one device and shows what is in force then.
-fn change(target: &TargetArgs, change: &Change) -> Result<(), Failure> {
-    let device = target::change(target, |client, name| client.change(name, change))?;
+fn change((target, keep): (&TargetArgs, SaveArg), change: &Change) -> Result<(), Failure> {
+    let device =
+        target::change(target, (keep, &["sched"]), |client, name| client.change(name, change))?;
     for SchedulerWarning { groups, groups_count, text, command } in &device.warnings {
         let of = format!("{} on {}", listed(groups, *groups_count), device.name);
         warn(&of, text, command, target.control.as_deref());

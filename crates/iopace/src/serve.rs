@@ -2,9 +2,11 @@
 //! orderly end.
 
 mod plan;
+mod reload;
 mod signals;
 
 use crate::cli::ServeArgs;
+use crate::configuration;
 use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{CONTROL, CONTROL_ENDING, SocketDir, runtime_dir};
@@ -15,7 +17,8 @@ use iopace_daemon::daemon::{Daemon, ShutdownReport, StartError};
 use iopace_daemon::printable::quoted;
 use plan::Control;
 pub use plan::Plan;
-use signals::Signals;
+use reload::Reloader;
+use signals::{Received, Signals};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -50,6 +53,9 @@ impl Doors {
 /// It could not be started, or ended with something not durable.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let plan = Plan::make(args)?;
+    if let (Some(file), true) = (&args.config, args.check) {
+        return configuration::check(file);
+    }
     log::start(plan.log_format, args.verbose, args.quiet);
     run_plan(plan, |daemon, doors| {
         print(&welcome(daemon, doors))?;
@@ -89,6 +95,7 @@ pub fn run_plan(
     let directory =
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
     let http = plan.http.clone();
+    let reloader = Reloader::of(&plan);
     let own = format!("{}.{CONTROL_ENDING}", plan.socket_name);
     let (mut config, control) = bind(plan, directory.as_ref())?;
     let beside = match (&control, &directory) {
@@ -104,7 +111,7 @@ pub fn run_plan(
         daemon.shutdown();
         return Err(failure);
     }
-    end(runtime, &daemon, doors, signals)
+    end(runtime, &daemon, doors, (signals, reloader))
 }
 
 /// Fills in the sockets and binds the control socket, before any device is opened.
@@ -189,7 +196,7 @@ fn end(
     runtime: Runtime,
     daemon: &Arc<Daemon>,
     Doors { control, port }: Doors,
-    mut signals: Signals,
+    (mut signals, mut reloader): (Signals, Reloader),
 ) -> Result<(), Failure> {
     let ended = runtime.block_on(async {
         let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
@@ -198,8 +205,16 @@ fn end(
         // Without listeners nobody else can come.
         let shown_only = daemon.config().fuse.is_some() && daemon.config().listen.is_empty();
         let stop = async {
+            let end = async {
+                loop {
+                    match signals.next().await {
+                        Received::End(signal) => return signal,
+                        Received::Reload => reloader.reload(daemon),
+                    }
+                }
+            };
             tokio::select! {
-                signal = signals.next() => first = signal,
+                signal = end => first = signal,
                 () = daemon.mounts().all_ended(), if mounted_only => first = "unmounted",
                 () = daemon.images().ended(), if shown_only => first = "unmounted",
                 () = daemon.ublk().ended() => first = "stopped",
@@ -213,7 +228,7 @@ fn end(
             report = tokio::task::spawn_blocking(move || ending.shutdown()) => {
                 report.map_err(|error| Failure::new(format!("the shutdown failed: {error}")))
             }
-            second = signals.next() => Err(Failure {
+            second = signals.next_end() => Err(Failure {
                 message: format!("{second}: ended at once; unfinished requests were dropped"),
                 status: KILLED,
             }),

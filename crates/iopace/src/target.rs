@@ -1,8 +1,10 @@
 //! The devices that a command is about, in all running daemons.
 
-use crate::cli::TargetArgs;
-use crate::output::{Failure, Format, nearest, print, print_json};
+use crate::cli::{SaveArg, TargetArgs};
+use crate::configuration::Saver;
+use crate::output::{Failure, Format, nearest, note, print, print_json};
 use crate::paths::controls;
+use crate::running::ask_all;
 use iopace_daemon::api::DeviceReport;
 use iopace_daemon::control::{Client, ClientError};
 use serde::Serialize;
@@ -36,17 +38,33 @@ pub fn devices(target: &TargetArgs) -> Result<Vec<DeviceReport>, Failure> {
     Ok(find(target)?.into_iter().map(|(_, device)| device).collect())
 }
 
-/// Changes one device; how it stands then.
+/// Changes one device, and these keys of its configuration file if that is to be kept; how it
+/// stands then.
 ///
 /// # Errors
-/// No daemon, no such device, several of them, or a refusal, with what would be right.
+/// No daemon, no such device, several of them, or a refusal, with what would be right; or it holds
+/// and cannot be kept.
 pub fn change(
     target: &TargetArgs,
+    (keep, keys): (SaveArg, &[&str]),
     change: impl FnOnce(&Client, &str) -> Result<DeviceReport, ClientError>,
 ) -> Result<DeviceReport, Failure> {
     let (client, device) = only(target.control.as_deref(), target.device.as_deref())?;
-    change(&client, &device.name).map_err(Failure::new)
+    let saver = Saver::open(&client, keep.save)?;
+    let report = change(&client, &device.name).map_err(Failure::new)?;
+    if let Some(saver) = saver {
+        saver.save(|document| document.device(&report, Some(keys)))?;
+    }
+    Ok(report)
 }
+
+/// The keys of a configuration file for what a command names.
+pub fn named<'a>(keys: &[(&'a str, bool)]) -> Vec<&'a str> {
+    keys.iter().filter(|(_, is_named)| *is_named).map(|(key, _)| *key).collect()
+}
+
+/// Devices, each with its daemon, and why another daemon did not answer.
+type Found = (Vec<(Client, DeviceReport)>, Option<ClientError>);
 
 /// The one device that is meant, with its daemon.
 ///
@@ -56,7 +74,11 @@ pub fn only(
     control: Option<&Path>,
     device: Option<&str>,
 ) -> Result<(Client, DeviceReport), Failure> {
-    let mut found = find_by(control, device)?;
+    let (mut found, refusal) = find_by(control, device)?;
+    if let (Some(error), None) = (refusal, device) {
+        // One that does not answer may have others.
+        return Err(Failure::new(error));
+    }
     if found.len() > 1 {
         let names: Vec<&str> = found.iter().map(|(_, device)| &*device.name).collect();
         return Err(Failure::usage(match device {
@@ -81,31 +103,38 @@ fn sockets(found: &[(Client, DeviceReport)]) -> Vec<String> {
 /// # Errors
 /// No daemon, or no such device.
 pub fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure> {
-    find_by(target.control.as_deref(), target.device.as_deref())
+    Ok(find_by(target.control.as_deref(), target.device.as_deref())?.0)
 }
 
-fn find_by(
-    control: Option<&Path>,
-    device: Option<&str>,
-) -> Result<Vec<(Client, DeviceReport)>, Failure> {
+/// The devices, and why a daemon did not answer, which is told where others do.
+fn find_by(control: Option<&Path>, device: Option<&str>) -> Result<Found, Failure> {
     let mut found = Vec::new();
-    let mut nobody = None;
-    let paths = controls(control);
-    for path in &paths {
+    let (mut nobody, mut refusal) = (None, None);
+    let asked = ask_all(&controls(control), |path| {
         let client = Client::new(path);
-        match client.devices() {
-            Ok(devices) => {
+        client.devices().map(|devices| (client, devices))
+    });
+    for answer in asked {
+        match answer {
+            Ok((client, devices)) => {
                 found.extend(devices.into_iter().map(|device| (client.clone(), device)));
             }
             // What a killed daemon left behind does not hide the others.
             Err(error @ ClientError::NoDaemon(_)) => nobody = nobody.or(Some(error)),
-            Err(error) => return Err(Failure::new(error)),
+            Err(error) => refusal = refusal.or(Some(error)),
         }
     }
-    if let (Some(error), true) = (nobody, found.is_empty()) {
-        return Err(Failure::new(error));
+    match (refusal, nobody) {
+        (Some(error), _) | (None, Some(error)) if found.is_empty() => {
+            return Err(Failure::new(error));
+        }
+        (Some(error), _) => {
+            note(format_args!("warning: {error}; it is left out"));
+            refusal = Some(error);
+        }
+        (none, _) => refusal = none,
     }
-    let Some(name) = device else { return Ok(found) };
+    let Some(name) = device else { return Ok((found, refusal)) };
     let known: Vec<String> = found.iter().map(|(_, device)| device.name.clone()).collect();
     found.retain(|(_, device)| device.name == name);
     if found.is_empty() {
@@ -116,5 +145,5 @@ fn find_by(
         };
         return Err(Failure::new(format!("there is no device '{name}'; {remedy}")));
     }
-    Ok(found)
+    Ok((found, refusal))
 }

@@ -1,4 +1,4 @@
-//! `iopace top`: what all devices, groups and tasks of a daemon do, as it happens.
+//! `iopace top`: what all devices, groups and tasks of all daemons do, as it happens.
 //!
 //! `app` is what is shown and what keys do, `draw` the picture, `screen` the terminal, `batch` the
 //! same as text.
@@ -13,18 +13,18 @@ mod menu;
 mod reasons;
 mod rows;
 #[cfg(test)]
-mod samples;
+pub mod samples;
 mod screen;
 #[cfg(test)]
 mod tests;
 mod theme;
 
 use crate::cli::TopArgs;
+use crate::machine::Machine;
 use crate::output::{Failure, Format, nearest};
-use crate::running::{Sought, daemon};
+use crate::running::Sought;
 use app::App;
 use batch::Batch;
-use iopace_daemon::control::Client;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
@@ -42,29 +42,38 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
         ));
     }
     let sought = Sought { device: args.device.as_deref(), ..Sought::default() };
-    let client = daemon(args.control.as_deref(), sought)?;
-    check(&client, args.device.as_deref())?;
+    let machine = Machine::find(args.control.as_deref(), sought)?;
     let mut app = App::default();
-    (app.device, app.view) = (args.device.clone(), args.view());
+    (app.device, app.view) = (shown(&machine)?, args.view());
     (app.is_flat, app.sort) = (args.flat, args.sort);
     let delay = Duration::from_nanos(args.delay.0);
     if is_batch {
-        return batch::run(&client, &app, Batch { format, count: args.count, delay });
+        return batch::run(&machine, &app, Batch { format, count: args.count, delay });
     }
-    screen::run(&client, app, delay, args.count)
+    screen::run(&machine, app, delay, args.count)
 }
 
-/// Whether the daemon is there and has the device: before the terminal is taken.
-fn check(client: &Client, device: Option<&str>) -> Result<(), Failure> {
-    let devices = client.devices().map_err(Failure::new)?;
-    let Some(name) = device else { return Ok(()) };
-    let known = || devices.iter().map(|device| &*device.name);
-    if known().any(|known| known == name) {
-        return Ok(());
+/// The device that is sought, as it is shown: before the terminal is taken.
+///
+/// # Errors
+/// No daemon, no such device, or several of them, with what would be right.
+fn shown(machine: &Machine) -> Result<Option<String>, Failure> {
+    let devices = machine.device_names().map_err(Failure::new)?;
+    let Some(name) = machine.device() else { return Ok(None) };
+    let mut meant: Vec<String> = machine.members().iter().map(|one| one.shown(name)).collect();
+    meant.retain(|shown| devices.contains(shown));
+    if meant.len() > 1 {
+        return Err(Failure::usage(format!(
+            "several daemons have a device '{name}', name one of them: {}",
+            meant.join(", ")
+        )));
     }
-    let remedy = match nearest(name, known()) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
-    };
-    Err(Failure::new(format!("there is no device '{name}'; {remedy}")))
+    let known = || devices.iter().map(|device| &**device);
+    meant.pop().map(Some).ok_or_else(|| {
+        let remedy = match nearest(name, known()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        Failure::new(format!("there is no device '{name}'; {remedy}"))
+    })
 }

@@ -21,7 +21,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 /// Reads a size, as `4GiB`.
 ///
 /// # Errors
-/// What would be right.
+/// The right form.
 pub fn parse_size(text: &str) -> Result<Bytes, String> {
     parse(text, &SIZE_SUFFIXES).map(Bytes).ok_or_else(|| {
         "a size is a whole number above 0 and a unit: 4GiB, 256MiB, 64k (k, M, G and T count in \
@@ -33,7 +33,7 @@ pub fn parse_size(text: &str) -> Result<Bytes, String> {
 /// Reads a length of time, as `60s`.
 ///
 /// # Errors
-/// What would be right.
+/// The right form.
 pub fn parse_time(text: &str) -> Result<Nanos, String> {
     parse(text, TIMES)
         .map(Nanos)
@@ -43,7 +43,7 @@ pub fn parse_time(text: &str) -> Result<Nanos, String> {
 /// Reads a setting, as `wait_ms=5`.
 ///
 /// # Errors
-/// What would be right.
+/// The right form.
 pub fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let setting = text.split_once('=').and_then(|(name, value)| {
         let (name, value) = (name.trim(), value.trim());
@@ -78,10 +78,35 @@ pub fn whole<T: TryFrom<u64>>(
 /// Reads an address with its port, as `127.0.0.1:10809`.
 ///
 /// # Errors
-/// What would be right.
+/// The right form.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "a numeric address and a port are needed, as 127.0.0.1:10809 or [::1]:10809".into()
+    })
+}
+
+/// Reads the mode of a socket, as `0660`: its owner may always connect.
+///
+/// # Errors
+/// The right form.
+pub fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    let is_right = |mode: &u32| *mode <= 0o777 && mode & 0o600 == 0o600;
+    mode.filter(is_right).ok_or_else(|| {
+        "a mode of four octal digits is needed, in which the owner may read and write: 0600, 0660, \
+         0666"
+            .into()
+    })
+}
+
+/// Reads a group of users: a name of this system, or a number.
+///
+/// # Errors
+/// The right form.
+pub fn parse_users(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().or_else(|| iopace_daemon::group_number(text));
+    number.ok_or_else(|| {
+        format!("there is no group of users '{text}' here: see 'getent group', or write its number")
     })
 }
 
@@ -126,6 +151,20 @@ mod tests {
         for text in ["wait_ms", "=5", "wait_ms=", "wait_ms=5ms", "wait_ms=-1"] {
             assert!(parse_setting(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_mode_is_octal_and_lets_the_owner_in() {
+        let read = |text| parse_mode(text).ok();
+        assert_eq!(
+            (read("0660"), read("666"), read("0600")),
+            (Some(0o660), Some(0o666), Some(0o600))
+        );
+        for text in ["", "0060", "0440", "1660", "0690", "rw", "-600"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!((parse_users("root"), parse_users("12")), (Ok(0), Ok(12)));
+        assert!(parse_users("no such group").is_err());
     }
 
     #[test]

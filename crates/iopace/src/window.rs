@@ -3,7 +3,7 @@
 use crate::cli::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 use crate::output::{Failure, finish, right, table};
 use crate::policies;
-use crate::target::{self, devices, done};
+use crate::target::{self, devices, done, named};
 use crate::units::time;
 use comfy_table::Cell;
 use iopace_daemon::api::{DeviceReport, WindowChange};
@@ -21,10 +21,12 @@ pub fn run(command: &WindowCommand) -> Result<(), Failure> {
             |all| all.window,
             |device| Some(&*device.window.policy),
         ),
-        WindowCommand::Configure(WindowConfigureArgs { policy, depth, target }) => {
+        WindowCommand::Configure(WindowConfigureArgs { policy, depth, target, keep }) => {
             let change = WindowChange { policy: policy.clone(), depth: *depth };
-            let device =
-                target::change(target, |client, name| client.change_window(name, &change))?;
+            let keys = [("window-policy", policy.is_some()), ("window", depth.is_some())];
+            let device = target::change(target, (*keep, &named(&keys)), |client, name| {
+                client.change_window(name, &change)
+            })?;
             done(target, &device, || in_force(&device))
         }
         WindowCommand::Status(target) => {

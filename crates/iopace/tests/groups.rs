@@ -171,12 +171,72 @@ fn a_connection_has_its_daemon(place: &Place, socket: &std::path::Path, other: &
 }
 
 #[test]
+fn all_daemons_are_one_view() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("other")).expect("made");
+    place.image("other/disk.img");
+    place.image("data.img");
+    let first = place.serve(&["disk.img"]);
+    let second = place.serve(&["data.img", "other/disk.img", "--socket", "x.sock"]);
+    for (control, device) in [("iopace.ctl", "disk"), ("iopace-x.ctl", "data")] {
+        let control = match control {
+            "iopace.ctl" => place.sockets().join(control),
+            // The second daemon takes a name of its own.
+            _ => {
+                let all = std::fs::read_dir(place.sockets()).expect("listed").flatten();
+                let mut all = all.map(|entry| entry.path());
+                let is_second = |path: &std::path::PathBuf| {
+                    path.extension().is_some_and(|ending| ending == "ctl")
+                        && !path.ends_with("iopace.ctl")
+                };
+                all.find(is_second).expect("a second one")
+            }
+        };
+        let control = control.display().to_string();
+        let line = format!("{device} rbps=1M");
+        let words = ["group", "set", "/both", "io.max", &line, "-p", "--control", &control];
+        let ran = place.run(&words);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    let list = place.run(&["group", "list"]);
+    assert_eq!(list.status, Some(0), "{list:?}");
+    let both: Vec<&str> = list.out.lines().filter(|line| line.starts_with("/both")).collect();
+    assert!(both.len() == 2 && list.out.contains("devices"), "{list:?}");
+    let json = place.run(&["group", "list", "--format", "json"]).json();
+    let controls = json.as_array().expect("a list").iter().filter(|one| one["control"].is_string());
+    assert_eq!(controls.count(), 4);
+    let tree = place.run(&["group", "tree"]).out;
+    assert_eq!(tree.lines().count(), 2, "one tree: {tree}");
+    assert!(tree.contains("disk rbps=1048576") && tree.contains("data rbps=1048576"), "{tree}");
+    // A device that both have goes by its daemon as well.
+    let stat = place.run(&["group", "stat", "/both"]).out;
+    assert_eq!(stat.matches(":disk").count(), 2, "{stat}");
+    assert!(stat.contains(" data "), "{stat}");
+    let top = place.run(&["top", "--batch", "--count", "1"]).out;
+    assert!(top.contains("iopace:disk (file)") && top.contains("data (file)"), "{top}");
+    for words in [&["explain", "--look", "0"][..], &["events"], &["sched", "status"]] {
+        let ran = place.run(words);
+        assert_eq!((ran.status, &*ran.error), (Some(0), ""), "{words:?}: {ran:?}");
+    }
+    let explained = place.run(&["explain", "--look", "0"]).out;
+    assert!(explained.contains("Scheduler of data: "), "{explained}");
+    let control = place.sockets().join("iopace.ctl").display().to_string();
+    let words = ["sched", "configure", "-a", "rr", "disk", "--control", &control];
+    let ran = place.run(&words);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let events = place.run(&["events"]).out;
+    assert!(events.contains("iopace:disk") && events.contains("exchanged"), "{events}");
+    second.end_by(Signal::TERM);
+    first.end_by(Signal::TERM);
+}
+
+#[test]
 fn of_several_daemons_one_is_named() {
     let place = Place::new();
     place.image("data.img");
     let first = place.serve(&["disk.img"]);
     let second = place.serve(&["data.img"]);
-    let ran = place.run(&["group", "list"]);
+    let ran = place.run(&["group", "create", "/one"]);
     assert_eq!(ran.status, Some(2));
     assert!(ran.error.contains("name one of them with --control: "), "{}", ran.error);
     assert!(

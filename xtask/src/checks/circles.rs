@@ -106,7 +106,7 @@ const LAYERS: [&[&str]; 7] = [
     &["answer", "change", "device", "dirty", "job"],
     &["caps", "exports", "groups", "report"],
     FRONTENDS,
-    &["daemon", "live", "measured", "opening"],
+    &["daemon", "live", "measured", "opening", "reload"],
     &["control", "fuzzing"],
 ];
 

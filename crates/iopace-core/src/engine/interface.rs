@@ -322,6 +322,8 @@ pub struct Status {
     pub nr_requests: u32,
     /// Depth of the window.
     pub window_depth: u32,
+    /// The depth that was set: a policy may have less for a while.
+    pub window_depth_set: u32,
     /// The policy of stage window.
     pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.

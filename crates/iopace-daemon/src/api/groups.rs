@@ -17,6 +17,9 @@ pub struct GroupReport {
     /// How many processes that use a mount pay as it, of those that were seen lately or moved.
     #[serde(default)]
     pub processes_count: usize,
+    /// Whether it was made for callers of a mount, and goes when nobody pays as it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub made: bool,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<String, String>,
 }
@@ -82,6 +85,9 @@ pub struct WriteFile {
     pub file: String,
     /// The lines.
     pub text: String,
+    /// Make the group, and those above it, if it is missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parents: bool,
 }
 
 /// What a write did.

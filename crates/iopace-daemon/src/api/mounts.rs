@@ -12,6 +12,12 @@ pub struct MountReport {
     pub mountpoint: PathBuf,
     /// Its device.
     pub device: String,
+    /// The rules that say who pays, in their order, as `program=rsync:/backup`.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// The group that pays where none fits.
+    #[serde(default)]
+    pub group: String,
     /// Files and directories that the kernel knows; each holds a descriptor of the daemon.
     pub known_count: usize,
     /// Files that are open.

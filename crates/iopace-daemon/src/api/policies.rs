@@ -62,6 +62,9 @@ pub struct WindowReport {
     pub policy: String,
     /// Requests that the disk may hold.
     pub depth: u32,
+    /// The depth that was set.
+    #[serde(default)]
+    pub depth_set: u32,
     /// Why the depth is less than was set, if it is: `latency` (more at once would only take longer
     /// each) or `write_back` (a batch of write-back is at the disk).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +186,7 @@ mod tests {
         let report = |narrowed: Option<&str>| WindowReport {
             policy: "latency".into(),
             depth: 4,
+            depth_set: 16,
             narrowed: narrowed.map(Into::into),
             write_back_depth: 8,
             write_back_gap_ns: 0,

@@ -36,6 +36,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// Only a daemon of the same user is asked.
+    only_own: bool,
 }
 
 /// Why an answer did not come, or was a refusal.
@@ -43,8 +45,8 @@ pub struct Client {
 pub enum ClientError {
     /// Nobody listens.
     #[error(
-        "no daemon listens at {0}: start one with 'iopace serve FILE', or name its socket with \
-         --control"
+        "no daemon listens at {0}: start one with 'iopace serve FILE' or 'iopace mount DIR', or \
+         name its socket with --control"
     )]
     NoDaemon(String),
     /// Not for us.
@@ -86,7 +88,13 @@ pub enum ClientError {
 impl Client {
     /// The daemon behind the socket at `path`; nothing is asked yet.
     pub fn new(path: impl Into<PathBuf>) -> Client {
-        Client { path: path.into() }
+        Client { path: path.into(), only_own: false }
+    }
+
+    /// The same, which believes a daemon of this very user only, not one of root.
+    #[must_use]
+    pub fn only_own(&self) -> Client {
+        Client { path: self.path.clone(), only_own: true }
     }
 
     /// The socket.
@@ -210,7 +218,8 @@ impl Client {
         let stream = UnixStream::connect(&self.path).await;
         let stream = stream.map_err(|error| no_connection(path.clone(), error))?;
         let peer = stream.peer_cred().map_err(|error| no_connection(path.clone(), error))?;
-        if !is_believed(geteuid().as_raw(), peer.uid()) {
+        let own = geteuid().as_raw();
+        if !is_believed(own, peer.uid()) || (self.only_own && peer.uid() != own) {
             return Err(ClientError::Foreign(path, peer.uid()));
         }
         let broken = |error: hyper::Error| {

@@ -60,6 +60,7 @@ fn status(error: &GroupError) -> StatusCode {
         Error::Tree(_)
         | Error::NoMount
         | Error::TooManyMoved
+        | Error::SeveralOn { .. }
         | Error::Processes { .. }
         | Error::Rule { .. } => StatusCode::CONFLICT,
         Error::File(error) => match error.problem {
@@ -157,9 +158,12 @@ fn spec(name: &str) -> Option<&'static FileSpec> {
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Refused> {
     let example = r#"{"group":"/vms/web","file":"io.max","text":"disk rbps=10M"}"#;
-    let WriteFile { group, file, text } = body(sent, example)?;
+    let WriteFile { group, file, text, parents } = body(sent, example)?;
     let groups = shared.subject.groups();
-    let changed_devices = groups.write(&group, &file, &text)?;
+    let changed_devices = match parents {
+        true => groups.write_making(&group, &file, &text)?,
+        false => groups.write(&group, &file, &text)?,
+    };
     tracing::info!(group, file, ?changed_devices, "group set");
     let text = groups.read(&group, &file)?;
     let warnings = groups.warnings(&group, Some(&file)).into_iter();
@@ -245,9 +249,9 @@ async fn processes(State(shared): Subject) -> Answer<ProcessesReport> {
 }
 
 fn group_report(info: GroupInfo) -> GroupReport {
-    let GroupInfo { path, exports, connections, processes_count, files } = info;
+    let GroupInfo { path, exports, connections, processes_count, is_made: made, files } = info;
     let files = files.into_iter().map(|(file, text)| (file.into(), text)).collect();
-    GroupReport { group: path, exports, connections, processes_count, files }
+    GroupReport { group: path, exports, connections, processes_count, made, files }
 }
 
 fn effective_report(Explained { device, value, source, .. }: Explained) -> EffectiveReport {

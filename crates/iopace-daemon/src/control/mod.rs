@@ -42,6 +42,7 @@ use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::live::Hub;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What can be controlled: the daemon, or a stand-in of a test.
@@ -69,6 +70,11 @@ pub trait Controlled: Send + Sync + 'static {
 
     /// The directories that are mounted.
     fn mounts(&self) -> Vec<MountReport>;
+
+    /// The configuration file that it was started with.
+    fn config_file(&self) -> Option<&Path> {
+        None
+    }
 }
 
 impl Controlled for Daemon {
@@ -109,6 +115,10 @@ impl Controlled for Daemon {
 
     fn mounts(&self) -> Vec<MountReport> {
         Daemon::mounts(self).reports()
+    }
+
+    fn config_file(&self) -> Option<&Path> {
+        self.config().file.as_deref()
     }
 }
 

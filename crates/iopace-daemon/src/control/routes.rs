@@ -66,6 +66,7 @@ async fn status(State(shared): Subject) -> Answer<DaemonReport> {
         memory_used_bytes: subject.memory_used_bytes(),
         exports: subject.exports(),
         uris: subject.uris(),
+        config: subject.config_file().map(|path| path.display().to_string()),
         http: shared.http.clone(),
     })
 }

@@ -76,6 +76,8 @@ impl Controlled for Subject {
         let (known_count, open_count, kept_count) = (30, 2, 1);
         let (waiting_count, passed_through_count) = (0, 400);
         vec![MountReport {
+            rules: Vec::new(),
+            group: "/".into(),
             mountpoint,
             device,
             known_count,
@@ -376,8 +378,8 @@ fn without_a_daemon_the_client_says_how_to_start_one() {
     assert_eq!(
         error.to_string(),
         format!(
-            "no daemon listens at {}: start one with 'iopace serve FILE', or name its socket with \
-             --control",
+            "no daemon listens at {}: start one with 'iopace serve FILE' or 'iopace mount \
+             DIR', or name its socket with --control",
             path.display()
         )
     );

@@ -79,7 +79,7 @@ impl EmulatedDevice {
         let disk = model_of_it.build();
         let capacity = disk.capacity().get();
         let store_file = match store {
-            Some(path) => store::open(path, *size, capacity, config.read_only)?,
+            Some(path) => store::open(path, *size, capacity, (config.read_only, config.raw))?,
             None => store::in_memory(size.map_or(capacity, |size| size.get().min(capacity)))?,
         };
         let rotational = disk.is_rotational();

@@ -1,16 +1,22 @@
 //! What has happened to a device.
 
-use super::LoggedEvent;
+use super::{DeviceEvent, LoggedEvent};
 use crate::clock;
+use crate::figures::size;
+use crate::job::disk_error;
 use crate::limits::{EVENTS_KEPT, FAILURES_EVERY};
 use iopace_core::engine::Control;
-use iopace_core::request::{Extent, Op};
-use iopace_core::time::Instant;
+use iopace_core::request::{DiskError, Extent, Op};
+use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+
+/// A kind of failure is an event so often at most: a full disk is not to push out all else that has
+/// happened.
+const FAILURE_EVENTS_EVERY: Nanos = Nanos::from_secs(300);
 
 /// Learns of the events of devices at once.
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
@@ -25,12 +31,23 @@ pub struct EventLog {
     kept: VecDeque<LoggedEvent>,
     /// Who is told at once.
     listener: Option<Arc<dyn Listener>>,
+    /// Those that are logged.
     failures: Failures,
+    /// Those that are events: for lack of room, and others.
+    no_space: Failures,
+    failed_otherwise: Failures,
 }
 
 impl EventLog {
     pub(crate) fn new(device: String) -> EventLog {
-        EventLog { device, kept: VecDeque::new(), listener: None, failures: Failures::default() }
+        EventLog {
+            device,
+            kept: VecDeque::new(),
+            listener: None,
+            failures: Failures::every(FAILURES_EVERY),
+            no_space: Failures::every(FAILURE_EVENTS_EVERY),
+            failed_otherwise: Failures::every(FAILURE_EVENTS_EVERY),
+        }
     }
 
     pub(crate) fn add(&mut self, event: Event) {
@@ -44,6 +61,10 @@ impl EventLog {
                 tracing::error!(%device, "state of the failed scheduler: {dump}");
             }
         }
+        self.keep(DeviceEvent::Engine(event));
+    }
+
+    fn keep(&mut self, event: DeviceEvent) {
         if self.kept.len() == EVENTS_KEPT {
             self.kept.pop_front();
         }
@@ -59,7 +80,7 @@ impl EventLog {
         self.listener = Some(listener);
     }
 
-    /// A request has failed at the disk: the first one is logged, others are counted.
+    /// A request has failed at the disk: the first one is logged and an event, others are counted.
     pub(crate) fn failed(&mut self, now: Instant, (op, extent): (Op, Extent), error: &io::Error) {
         let device = &self.device;
         match self.failures.add(now) {
@@ -69,6 +90,27 @@ impl EventLog {
             }
             None => {}
         }
+        let is_full = match disk_error(error) {
+            DiskError::NoSpace => true,
+            // The disk cannot do such a thing at all: it has not failed.
+            DiskError::Unsupported => return,
+            _ => false,
+        };
+        let failures = if is_full { &mut self.no_space } else { &mut self.failed_otherwise };
+        let Some(others) = failures.add(now) else { return };
+        let mut text = match op {
+            Op::Read | Op::Write => {
+                format!("a {} of {} failed: {error}", word(op), size(extent.len().get()))
+            }
+            _ => format!("a {} failed: {error}", word(op)),
+        };
+        if others > 0 {
+            text.push_str(&format!(", and {others} requests since the last event of this kind"));
+        }
+        self.keep(match is_full {
+            true => DeviceEvent::NoSpace(text),
+            false => DeviceEvent::RequestFailed(text),
+        });
     }
 
     pub(crate) fn kept(&self) -> Vec<LoggedEvent> {
@@ -86,22 +128,40 @@ impl Drop for EventLog {
 }
 
 /// A disk that fails fails for every request: one line for many.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Failures {
+    /// The time between two that are told.
+    every: Nanos,
     /// Until then they are counted only.
     quiet_until: Option<Instant>,
     untold_count: u64,
 }
 
 impl Failures {
+    fn every(every: Nanos) -> Failures {
+        Failures { every, quiet_until: None, untold_count: 0 }
+    }
+
     /// One more: how many there were since the last that was told, if this one is to be told.
     fn add(&mut self, now: Instant) -> Option<u64> {
         if self.quiet_until.is_some_and(|until| now < until) {
             self.untold_count += 1;
             return None;
         }
-        self.quiet_until = Some(now + FAILURES_EVERY);
+        self.quiet_until = Some(now + self.every);
         Some(std::mem::take(&mut self.untold_count))
+    }
+}
+
+/// A kind of request in a sentence.
+fn word(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+        Op::Trim => "trim",
+        Op::WriteZeroes => "write of zeroes",
+        Op::Cache => "read into the page cache",
     }
 }
 
@@ -113,10 +173,11 @@ pub(crate) fn is_exchange(control: &Control) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iopace_core::units::Bytes;
 
     #[test]
     fn the_first_failure_is_told_and_then_a_count() {
-        let mut failures = Failures::default();
+        let mut failures = Failures::every(FAILURES_EVERY);
         let at = |secs: u64| Instant(secs * 1_000_000_000);
         assert_eq!(failures.add(at(1)), Some(0));
         assert!((0..99).all(|_| failures.add(at(2)).is_none()));
@@ -124,5 +185,27 @@ mod tests {
         assert_eq!(failures.add(at(20)), None);
         assert_eq!(failures.add(at(500)), Some(1));
         assert_eq!(failures.untold_count, 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_event_once_and_another_error_one_of_its_own() {
+        let mut log = EventLog::new("disk".into());
+        let extent = Extent::new(Bytes::ZERO, Bytes(4096)).expect("an extent");
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        let broken = io::Error::from_raw_os_error(libc::EIO);
+        let at = |secs: u64| Instant(secs * 1_000_000_000);
+        for error in [&full, &full, &broken, &full] {
+            log.failed(at(1), (Op::Write, extent), error);
+        }
+        let kept: Vec<DeviceEvent> = log.kept().into_iter().map(|logged| logged.event).collect();
+        let [DeviceEvent::NoSpace(full_text), DeviceEvent::RequestFailed(text)] = &*kept else {
+            panic!("{kept:?}")
+        };
+        assert!(full_text.starts_with("a write of 4 KiB failed: No space left"), "{full_text}");
+        assert!(text.starts_with("a write of 4 KiB failed: Input/output error"), "{text}");
+        log.failed(at(1) + FAILURE_EVENTS_EVERY, (Op::Write, extent), &full);
+        let last = log.kept().pop().expect("told again").event;
+        let DeviceEvent::NoSpace(text) = last else { panic!("{last:?}") };
+        assert!(text.ends_with(", and 2 requests since the last event of this kind"), "{text}");
     }
 }

@@ -70,7 +70,9 @@ impl FileDevice {
         timers: &Arc<Timers>,
     ) -> Result<Arc<FileDevice>, StartError> {
         let opened = File::open(path, config.read_only, config.direct);
-        let file = Arc::new(opened.map_err(|error| StartError::open(path, &error))?);
+        let failed = if config.read_only { StartError::open_to_read } else { StartError::open };
+        let file = Arc::new(opened.map_err(|error| failed(path, &error))?);
+        StartError::refuse_format(path, file.format(), config.raw)?;
         let tail = file.size_bytes() % u64::from(file.block_bytes());
         if file.is_direct() && tail != 0 {
             return Err(StartError::Tail(path.display().to_string(), tail));

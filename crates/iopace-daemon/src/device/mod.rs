@@ -109,7 +109,18 @@ pub struct LoggedEvent {
     /// When, on the daemon's monotonic clock.
     pub at: Instant,
     /// What.
-    pub event: Event,
+    pub event: DeviceEvent,
+}
+
+/// Something that happened to a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceEvent {
+    /// The engine says so.
+    Engine(Event),
+    /// Requests failed for lack of room: where the disk is a file, its file system is full.
+    NoSpace(String),
+    /// Requests failed for another reason.
+    RequestFailed(String),
 }
 
 /// A device as it stands.

@@ -17,6 +17,7 @@ use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
 use super::tree::trim::raise_descriptors;
+use super::who::Who;
 use crate::api::MountReport;
 use crate::clock;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
@@ -24,9 +25,11 @@ use crate::device::Device;
 use crate::groups::Groups;
 use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::mount_table;
+use crate::rules::Rules;
 use crate::runtime_files::Kept;
 use crate::start_error::StartError;
 use crate::timer::Timers;
+use iopace_groups::tree::TreeError;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::MountFlags;
 use rustix::process::geteuid;
@@ -69,6 +72,8 @@ struct Mount {
     /// Looks after it as long as it is there.
     backing: Backing,
     tree: Arc<Tree>,
+    /// The callers, each with the group that pays.
+    who: Arc<Who>,
     /// Nobody else mounts the directory as long as this is open.
     _claim: Claim,
     /// Removed when all is durable and let go of: dropped last, as who unmounts waits for it and
@@ -246,7 +251,7 @@ fn start_one(
     let backing = backing.expect("its device is open");
     let is_over_itself = directory == mountpoint.path;
     let flush = closing::matters(&directory);
-    let served = filesystem(groups, (&config, is_over_itself, flush), &backing, root)?;
+    let (served, who) = filesystem(groups, (&config, is_over_itself, flush), &backing, root)?;
     let options = Options {
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,
@@ -293,7 +298,7 @@ fn start_one(
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));
-    all.push(Mount { place, device, session, backing, tree, _record: record, _claim: claim });
+    all.push(Mount { place, device, session, backing, tree, who, _record: record, _claim: claim });
     mounts.live.send_modify(|live| *live = Some(live.unwrap_or_default() + 1));
     Ok(())
 }
@@ -333,6 +338,8 @@ impl Mounts {
         let reports = all.iter().map(|mount| MountReport {
             mountpoint: mount.place.mountpoint.clone(),
             device: mount.device.clone(),
+            rules: mount.who.rules().all().iter().map(ToString::to_string).collect(),
+            group: mount.who.rules().default_group().into(),
             known_count: mount.tree.inodes_known(),
             open_count: mount.tree.files_open(),
             kept_count: mount.backing.kept_count(),
@@ -340,6 +347,15 @@ impl Mounts {
             passed_through_count: mount.backing.passed_count(),
         });
         reports.collect()
+    }
+
+    /// Other rules hold for the mount of a device from now on.
+    ///
+    /// # Errors
+    /// A group that cannot be made; nothing is changed then.
+    pub(crate) fn rule(&self, device: &str, rules: Rules) -> Result<(), TreeError> {
+        let found = self.all().iter().find(|one| one.device == device).map(|one| one.who.clone());
+        found.map_or(Ok(()), |who| who.rule(rules))
     }
 
     /// Resolves when the last mount has ended by somebody else's hand and is durable, also if that

@@ -56,6 +56,14 @@ pub enum GroupError {
         /// The rule.
         rule: String,
     },
+    /// A number of the kernel says too little.
+    #[error("devices on the disk {number}: {}; name one of them", .known.join(", "))]
+    SeveralOn {
+        /// The number.
+        number: String,
+        /// The devices.
+        known: Vec<String>,
+    },
     /// No such device.
     #[error("there is no device '{name}'; there are: {}", .known.join(", "))]
     NoDevice {

@@ -6,7 +6,7 @@ use crate::process::{Proc, Process};
 use iopace_core::request::GroupId;
 use iopace_groups::files::FILES;
 use iopace_groups::tree::Tree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Who pays as which group, itself.
@@ -17,6 +17,8 @@ pub(super) struct Payers {
     pub(super) processes: BTreeMap<GroupId, usize>,
     /// Processes that were moved and have asked no mount for anything since.
     pub(super) moved: Vec<(GroupId, Process)>,
+    /// Groups that were made for callers.
+    pub(super) made: BTreeSet<GroupId>,
 }
 
 impl Payers {
@@ -41,6 +43,7 @@ impl Payers {
             exports: self.exports.remove(&id).unwrap_or_default(),
             connections: self.connections.remove(&id).unwrap_or_default(),
             processes_count: self.processes.remove(&id).unwrap_or_default(),
+            is_made: self.made.contains(&id),
             files: files(tree, id),
         }
     }

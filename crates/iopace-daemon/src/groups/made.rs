@@ -10,7 +10,7 @@ use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
 use iopace_groups::tree::{Tree, TreeError};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The number of a group that somebody pays as: no other group gets it while this or a clone of it
@@ -79,6 +79,11 @@ impl Made {
     /// asks (that is why it is not a look at the count).
     pub(super) fn is_claimed(&mut self, id: GroupId) -> bool {
         self.claims.get_mut(&id).is_some_and(|claim| Arc::get_mut(&mut claim.0).is_none())
+    }
+
+    /// The groups that were made here.
+    pub(super) fn made(&self) -> BTreeSet<GroupId> {
+        self.all.keys().copied().collect()
     }
 
     /// The number is free.

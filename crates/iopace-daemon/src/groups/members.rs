@@ -38,6 +38,19 @@ pub struct ConnectionInfo {
     pub is_moved: bool,
 }
 
+impl State {
+    /// The place of an export.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(super) fn export(&self, name: &str) -> Result<usize, GroupError> {
+        self.exports.iter().position(|known| known.name == name).ok_or_else(|| {
+            let known = self.exports.iter().map(|export| export.name.clone()).collect();
+            GroupError::NoExport { name: name.into(), known }
+        })
+    }
+}
+
 impl Groups {
     /// The connections that have an export open.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
@@ -64,11 +77,14 @@ impl Groups {
     pub fn move_export(&self, export: &str, path: &str) -> Result<(), GroupError> {
         let mut state = self.lock();
         let group = state.tree.find(path)?;
-        let Some(place) = state.exports.iter().position(|known| known.name == export) else {
-            let known = state.exports.iter().map(|export| export.name.clone()).collect();
-            return Err(GroupError::NoExport { name: export.into(), known });
-        };
-        let State { tree, exports, members, .. } = &mut *state;
+        let place = state.export(export)?;
+        self.move_export_in(&mut state, place, group);
+        Ok(())
+    }
+
+    /// The same for the export at this place, under the lock.
+    pub(super) fn move_export_in(&self, state: &mut State, place: usize, group: GroupId) {
+        let State { tree, exports, members, .. } = state;
         tree.add_member(group);
         tree.remove_member(exports[place].group);
         exports[place].group = group;
@@ -77,7 +93,6 @@ impl Groups {
             member.move_to(tree, group);
         }
         self.exports_moved.fetch_add(1, SeqCst);
-        Ok(())
     }
 
     /// Another group pays for a connection from its next request on; it follows its export no more.

@@ -16,10 +16,12 @@ mod named;
 pub mod payer;
 mod processes;
 mod recommend;
+mod reload;
 mod set_for;
 mod setup;
 mod stat;
 mod warnings;
+mod write;
 
 pub use error::GroupError;
 pub(crate) use made::{Claim, Setting, Wanted};
@@ -27,6 +29,7 @@ pub use members::ConnectionInfo;
 pub(crate) use named::Named;
 pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, Newcomer, Seen};
+pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;
@@ -81,6 +84,8 @@ pub struct GroupInfo {
     pub connections: Vec<u64>,
     /// How many processes pay as it, of those that were seen lately or moved.
     pub processes_count: usize,
+    /// It was made for callers of a mount, and goes when nobody pays as it.
+    pub is_made: bool,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<&'static str, String>,
 }
@@ -256,25 +261,6 @@ impl Groups {
         self.lock().tree.count()
     }
 
-    /// Writes lines to a file of a group, all or none, and tells the devices. Returns the names of
-    /// those on which something else holds now.
-    ///
-    /// # Errors
-    /// No such group; or which line is wrong, and what would be right.
-    pub fn write(&self, path: &str, file: &str, text: &str) -> Result<Vec<String>, GroupError> {
-        let mut state = self.lock();
-        let id = state.tree.find(path)?;
-        let changed = state.tree.write(id, file, text, &self.names())?;
-        state.made.keep(id);
-        for device in &self.devices {
-            if changed.devices.contains(&device.info().name) {
-                Groups::tell(&state, &**device, id);
-            }
-        }
-        self.retry(&mut state, id);
-        Ok(changed.devices)
-    }
-
     /// A file of a group: a setting as lines that could be written, or what `io.stat` and
     /// `io.pressure` say.
     ///
@@ -384,7 +370,8 @@ impl State {
     /// One look at exports, connections and processes.
     fn payers(&self) -> Payers {
         let (processes, moved) = self.processes.counts();
-        let mut payers = Payers { processes, moved, ..Payers::default() };
+        let made = self.made.made();
+        let mut payers = Payers { processes, moved, made, ..Payers::default() };
         for export in &self.exports {
             payers.exports.entry(export.group).or_default().push(export.name.clone());
         }

@@ -60,7 +60,7 @@ impl File {
         }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        image::warn(path, &file, size_bytes);
+        image::warn(path, size_bytes);
         let untold = Some(Arc::default());
         let block_bytes = match (direct, is_block) {
             (false, _) => 1,
@@ -68,6 +68,11 @@ impl File {
             (true, true) => rustix::fs::ioctl_blksszget(&file)?,
         };
         Ok(File { direct, is_block, block_bytes, untold, ..File::adopt(file, size_bytes) })
+    }
+
+    /// The format of an image that is more than the bytes of a disk.
+    pub(crate) fn format(&self) -> Option<&'static str> {
+        image::format(&self.file)
     }
 
     /// The same file, opened once more. The kernel tells a failed write-back once to each open

@@ -73,23 +73,20 @@ pub(super) fn claimed(path: &Path, error: io::Error) -> io::Error {
 }
 
 /// Formats of disk images, by their sign and where that is.
-const FORMATS: [(usize, &[u8], &str); 4] = [
+const FORMATS: [(usize, &[u8], &str); 7] = [
     (0, b"QFI\xfb", "qcow2"),
+    (0, b"QED\0", "QED"),
     (0, b"KDMV", "VMDK"),
+    (0, b"# Disk DescriptorFile", "VMDK"),
+    (0, b"conectix", "VHD"),
     (0, b"vhdxfile", "VHDX"),
     (64, b"\x7f\x10\xda\xbe", "VDI"),
 ];
 
 /// Says what its owner may not have meant.
-pub(super) fn warn(path: &Path, file: &File, size_bytes: u64) {
+pub(super) fn warn(path: &Path, size_bytes: u64) {
     let path = path.display().to_string();
     let path = printable::name(&path);
-    if let Some(format) = format(file) {
-        tracing::warn!(
-            "{path} is an image in the format {format}, and is served as the bytes that it is: \
-             a write to that disk destroys the image. 'qemu-img convert -O raw' makes a plain one"
-        );
-    }
     if !size_bytes.is_multiple_of(SECTOR_BYTES) || size_bytes == 0 {
         tracing::warn!(
             "{path} has {size_bytes} bytes: few clients take a disk that has none, or not whole \
@@ -99,7 +96,7 @@ pub(super) fn warn(path: &Path, file: &File, size_bytes: u64) {
 }
 
 /// The format of an image that is not a plain one.
-fn format(file: &File) -> Option<&'static str> {
+pub(crate) fn format(file: &File) -> Option<&'static str> {
     // Past the page cache only whole blocks are read, to where such blocks may be.
     let mut start = Buffer::new(4096);
     let read = file.read_at(start.as_mut_slice(), 0).unwrap_or(0);

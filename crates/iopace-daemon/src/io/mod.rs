@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 mod cached;
 pub(crate) mod durable;
 pub mod file;
-mod image;
+pub(crate) mod image;
 pub(crate) mod lock;
 pub(crate) mod ofd;
 pub(crate) mod past_cache;

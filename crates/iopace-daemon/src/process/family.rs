@@ -33,18 +33,18 @@ pub struct Thread {
 
 /// Processes with all that they have started, those also whose parents have ended; never this one.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessFamily {
     /// All that were there at the last look, parents before their children.
     members: Vec<Process>,
     moved: MovedBytes,
 }
 
-impl Family {
+impl ProcessFamily {
     /// The processes of those numbers with what they have started; those that are not there are
     /// left out.
-    pub fn of(pids: &[u32]) -> Family {
+    pub fn of(pids: &[u32]) -> ProcessFamily {
         let members = pids.iter().copied().filter_map(process).collect();
-        let mut family = Family { members, moved: MovedBytes::default() };
+        let mut family = ProcessFamily { members, moved: MovedBytes::default() };
         family.look();
         family
     }
@@ -160,7 +160,7 @@ mod tests {
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");
         BufReader::new(out).read_line(&mut line).expect("read");
-        let mut family = Family::of(&[child.id()]);
+        let mut family = ProcessFamily::of(&[child.id()]);
         let moved = family.moved();
         assert!((3_000_000..4_000_000).contains(&moved.read), "{moved:?}");
         let pids: Vec<u32> = family.pids().collect();
@@ -184,7 +184,7 @@ mod tests {
                     cancelled_write_bytes: 0\n";
         assert_eq!(parse(text), Some(MovedBytes { read: 4096, written: 20 }));
         assert_eq!((parse(""), parse("rchar: x\n")), (None, None));
-        assert!(Family::of(&[u32::MAX]).is_gone());
-        assert!(Family::of(&[std::process::id()]).is_gone(), "never this one");
+        assert!(ProcessFamily::of(&[u32::MAX]).is_gone());
+        assert!(ProcessFamily::of(&[std::process::id()]).is_gone(), "never this one");
     }
 }

@@ -11,13 +11,15 @@ mod hierarchy;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod hostile;
 mod kernel;
+mod locks;
 mod user;
 
 pub(crate) use credentials::{Credentials, Namespace};
-pub use family::{Family, MovedBytes, Thread, processes_named};
+pub use family::{MovedBytes, ProcessFamily, Thread, processes_named};
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
-pub use user::user_number;
+pub(crate) use locks::{lock_holders, lock_name};
+pub use user::{group_number, user_number};
 
 use crate::printable;
 use iopace_core::request::TaskId;

@@ -4,6 +4,7 @@
 use crate::{Mounted, emulate, wait_for};
 use iopace_core::sched;
 use iopace_core::trace::Event;
+use iopace_daemon::device::DeviceEvent;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,7 +77,9 @@ fn ionice_works_after_a_mount_without_options() {
         wait_for("an idle request that waited", || engine().counters[idle] > 0);
         assert!(mounted.daemon().groups().find("/idle").is_ok());
         wait_for("the head", || engine().disk.and_then(|disk| disk.has_head) == Some(true));
-        let is_judged = |event: &Event| matches!(event, Event::DiskJudged { has_head: true, .. });
+        let is_judged = |event: &DeviceEvent| {
+            matches!(event, DeviceEvent::Engine(Event::DiskJudged { has_head: true, .. }))
+        };
         wait_for("an event of it", || {
             mounted.device().status().events.iter().any(|logged| is_judged(&logged.event))
         });

@@ -68,7 +68,7 @@ fn no_device(word: &str, devices: &[&str]) -> Bad {
         .split_once(':')
         .is_some_and(|(major, minor)| major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok())
     {
-        " (a device goes by its name here, not by MAJ:MIN)"
+        " (no device is on that disk of the kernel, or only its name is known here)"
     } else {
         ""
     };

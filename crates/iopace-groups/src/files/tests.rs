@@ -108,8 +108,8 @@ fn a_wrong_weight_is_refused_with_the_place_and_what_is_right() {
     );
     assert_eq!(
         refused(&mut tree, "/", "io.weight", "8:16 200"),
-        "/ io.weight, line 1: no device '8:16' (a device goes by its name here, not by MAJ:MIN); \
-         devices: disk, ssd"
+        "/ io.weight, line 1: no device '8:16' (no device is on that disk of the kernel, or only \
+         its name is known here); devices: disk, ssd"
     );
     let bad = ["0", "-1", "+5", "disk", "default", "disk 1 2", "1 2", "disk RT", "x", "4294967297"];
     for text in bad {

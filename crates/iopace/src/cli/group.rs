@@ -1,6 +1,6 @@
 //! `iopace group` as it is asked for.
 
-use super::FormatArgs;
+use super::{FormatArgs, SaveArg};
 use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueHint};
@@ -132,6 +132,9 @@ pub struct CreateArgs {
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// `iopace group remove`
@@ -143,6 +146,9 @@ pub struct RemoveArgs {
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// `iopace group set`
@@ -158,9 +164,16 @@ pub struct SetArgs {
     /// reads them from standard input
     #[arg(required = true, value_name = "LINE")]
     pub lines: Vec<String>,
+    /// Make the group if it is missing, and those above it: one of a container, say, before it
+    /// starts
+    #[arg(short, long)]
+    pub parents: bool,
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// `iopace group get`
@@ -199,6 +212,9 @@ pub struct MoveArgs {
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 pub(super) fn files(writable_only: bool) -> PossibleValuesParser {
@@ -213,8 +229,9 @@ fn set_help() -> String {
         let _ = writeln!(text, "  {} '{}'\n      {}", spec.name, spec.example, spec.summary);
     }
     text.push_str(
-        "\nA line begins with a device, or with 'default' for every device without a line of its \
-         own.\n'DEVICE default' takes the line of a device away. All lines are written, or none.\n\
+        "\nA line begins with a device (its name, or the kernel's MAJ:MIN of the disk that it is \
+         on), or with 'default' for every device without a line of its own.\n'DEVICE default' \
+         takes the line of a device away. All lines are written, or none.\n\
          \nExamples:\n  \
          iopace group set /vms/web io.weight 200\n  \
          iopace group set /vms/web io.max 'disk rbps=10M' 'slow rbps=1M'\n  \

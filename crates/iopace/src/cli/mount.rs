@@ -272,6 +272,7 @@ impl MountDeviceArgs {
             size: None,
             cache: args.cache,
             read_only: args.read_only,
+            raw: false,
             direct: false,
             sched: args.sched,
             set: args.set,

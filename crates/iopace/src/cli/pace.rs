@@ -1,6 +1,6 @@
 //! `iopace pace` as it is asked for.
 
-use super::{TargetArgs, TraceFormat, pace_policies};
+use super::{SaveArg, TargetArgs, TraceFormat, pace_policies};
 use crate::units;
 use clap::{Args, Subcommand, ValueHint};
 use iopace_core::time::Nanos;
@@ -92,6 +92,9 @@ pub struct PaceConfigureArgs {
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// `iopace pace limit`

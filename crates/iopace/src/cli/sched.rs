@@ -1,6 +1,6 @@
 //! `iopace sched` as it is asked for.
 
-use super::{FormatArgs, scheduler_names, schedulers};
+use super::{FormatArgs, SaveArg, scheduler_names, schedulers};
 use crate::units;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum SchedCommand {
     /// Set parameters of the inserted scheduler, or exchange it for another
     Configure(ConfigureArgs),
     /// Take the inserted scheduler out; the device goes on with the default (auto)
-    Destroy(TargetArgs),
+    Destroy(DestroyArgs),
     /// Show what devices and their schedulers do
     Status(TargetArgs),
 }
@@ -56,6 +56,9 @@ pub struct InsertArgs {
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// `iopace sched configure`
@@ -71,6 +74,20 @@ pub struct ConfigureArgs {
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
+}
+
+/// `iopace sched destroy`
+#[derive(Debug, Args)]
+pub struct DestroyArgs {
+    /// Which device
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }
 
 /// A device of a daemon.

@@ -39,10 +39,14 @@ pub struct ServeArgs {
 
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
-        ["files", "emulate", "size", "cache", "read_only", "direct", "sched", "set", "nr_requests",
-         "window", "window_policy", "pace", "pause_target", "dirty_limit",
+        ["files", "emulate", "size", "cache", "read_only", "raw", "direct", "sched", "set",
+         "nr_requests", "window", "window_policy", "pace", "pause_target", "dirty_limit",
          "dirty_background", "vhost_user"])]
     pub config: Option<PathBuf>,
+
+    /// Say whether that file is right, and serve nothing; see 'iopace config'
+    #[arg(long, requires = "config")]
+    pub check: bool,
 
     /// The disk itself
     #[command(flatten)]
@@ -94,6 +98,10 @@ pub struct DeviceArgs {
     #[arg(long)]
     pub read_only: bool,
 
+    /// Serve an image of a format of its own (qcow2, VMDK, VHDX, VDI) as the bytes that it is
+    #[arg(long)]
+    pub raw: bool,
+
     /// Bypass the page cache
     #[arg(long)]
     pub direct: bool,
@@ -138,12 +146,20 @@ pub struct DeviceArgs {
 }
 
 /// Where `iopace serve` can be reached.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Sockets")]
 pub struct SocketArgs {
     /// Unix socket for NBD clients
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
+
+    /// Mode of these sockets, as 0660 [default: 0600, with a group 0660]
+    #[arg(long, value_name = "MODE", value_parser = units::parse_mode)]
+    pub socket_mode: Option<u32>,
+
+    /// Group of users of these sockets, by name or number
+    #[arg(long, value_name = "GROUP", value_parser = units::parse_users)]
+    pub socket_group: Option<u32>,
 
     /// TCP address for NBD clients, as 127.0.0.1:10809; with it, a Unix socket only by --socket
     #[arg(long, value_name = "ADDR", value_parser = units::parse_address)]

@@ -1,7 +1,7 @@
 //! `iopace window` as it is asked for.
 
 use super::serve::depth;
-use super::{TargetArgs, window_policies};
+use super::{SaveArg, TargetArgs, window_policies};
 use clap::{Args, Subcommand};
 
 const WINDOW_EXAMPLES: &str = "\
@@ -50,4 +50,7 @@ pub struct WindowConfigureArgs {
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
 }

@@ -46,6 +46,7 @@ pub(super) fn resolve_device(
     Ok(DeviceConfig {
         backend,
         read_only: table.read_only,
+        raw: table.raw,
         direct: table.direct,
         scheduler: resolve_scheduler(table.sched, table.set)?,
         nr_requests: bounded(table.nr_requests, NR_REQUESTS_MIN..=NR_REQUESTS_MAX)?,

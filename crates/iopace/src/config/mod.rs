@@ -44,6 +44,10 @@ pub struct Settings {
     pub fuse: Option<PathBuf>,
     /// Unix socket for clients.
     pub socket: Option<PathBuf>,
+    /// Mode of the sockets of clients and virtual machines.
+    pub socket_mode: Option<u32>,
+    /// Their group of users.
+    pub socket_group: Option<u32>,
     /// TCP addresses for clients.
     pub listen: Vec<SocketAddr>,
     /// Whether these may be reached by other machines.
@@ -73,6 +77,8 @@ type Mistake = (Range<usize>, String);
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     socket: Option<PathBuf>,
+    socket_mode: Option<Spanned<String>>,
+    socket_group: Option<Spanned<String>>,
     fuse: Option<PathBuf>,
     #[serde(default)]
     listen: Vec<Spanned<String>>,
@@ -115,6 +121,8 @@ struct DeviceTable {
     cache: Option<Spanned<String>>,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    raw: bool,
     #[serde(default)]
     direct: bool,
     pace: Option<Spanned<String>>,

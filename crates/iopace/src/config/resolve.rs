@@ -4,6 +4,7 @@ use super::device::resolve_device;
 use super::values::{bounded, checked_name, checked_size, one_of, unknown};
 use super::{ExportTable, File, Mistake, PortWord, Settings, groups, mounts};
 use crate::cli::LogFormat;
+use crate::units;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_groups::tree::Tree;
@@ -64,6 +65,8 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         groups,
         fuse: file.fuse.map(|path| base.join(path)),
         socket: file.socket.map(|path| base.join(path)),
+        socket_mode: parsed(file.socket_mode, units::parse_mode)?,
+        socket_group: parsed(file.socket_group, units::parse_users)?,
         listen: listen.collect::<Result<_, Mistake>>()?,
         allow_remote: file.allow_remote,
         control: file.control.map(|path| base.join(path.into_inner())),
@@ -112,6 +115,15 @@ fn resolve_port(word: Spanned<PortWord>) -> Result<SocketAddr, Mistake> {
         PortWord::Address(address) => address,
     };
     crate::address::parse(&text).map_err(|message| (span, message))
+}
+
+/// A word, taken as on the command line.
+fn parsed<T>(
+    word: Option<Spanned<String>>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Mistake> {
+    let Some(word) = word else { return Ok(None) };
+    parse(word.get_ref()).map(Some).map_err(|message| (word.span(), message))
 }
 
 fn resolve_memory(memory: Spanned<String>) -> Result<Bytes, Mistake> {

@@ -1,29 +1,58 @@
 //! What `iopace group` prints for people.
 
+use crate::machine::Told;
 use crate::output::{finish, right, table};
-use crate::units::{size, time};
+use crate::units::{short_size, time};
 use comfy_table::Cell;
 use iopace_daemon::api::{
-    ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessesReport, StatReport,
-    Written,
+    ConnectionReport, EffectiveReport, FileReport, GroupDeviceStat, GroupReport, GroupStat,
+    ProcessReport, StatReport, Written,
 };
+use serde::Serialize;
 use std::fmt::Write as _;
 
 /// Connections named in a table; `--connections` and `--format json` have all.
 const CONNECTIONS_SHOWN: usize = 8;
 
+/// An answer of a daemon, with its devices if there are several daemons.
+#[derive(Debug)]
+pub struct Row<T: Serialize> {
+    /// The devices.
+    pub devices: Option<String>,
+    /// The answer.
+    pub told: Told<T>,
+}
+
+/// The title of the column of devices, if there is one.
+fn devices_title<T: Serialize>(rows: &[Row<T>]) -> Option<&'static str> {
+    rows.iter().any(|row| row.devices.is_some()).then_some("devices")
+}
+
 /// Groups with who pays as them and what is set.
-pub fn list(groups: &[GroupReport]) -> String {
-    let mut rows = table(["group", "exports", "connections", "processes", "settings"]);
-    for group in groups {
-        let processes = match group.processes_count {
-            0 => String::new(),
-            count => count.to_string(),
-        };
-        let cells = [group.exports.join(", "), numbers(group), processes, settings(group)];
-        rows.add_row([group.group.clone()].into_iter().chain(cells));
+pub fn list(groups: &[Row<GroupReport>]) -> String {
+    let titles = ["group"].into_iter().chain(devices_title(groups));
+    let mut rows = table(titles.chain(["exports", "connections", "processes", "settings"]));
+    for Row { devices, told } in groups {
+        let first = [told.report.group.clone()].into_iter().chain(devices.clone());
+        rows.add_row(first.chain(payers(&told.report)));
     }
     finish(&rows, 0)
+}
+
+/// One of them.
+pub fn one(group: &GroupReport) -> String {
+    let mut rows = table(["group", "exports", "connections", "processes", "settings"]);
+    rows.add_row([group.group.clone()].into_iter().chain(payers(group)));
+    finish(&rows, 0)
+}
+
+/// The payers of a group, and its settings.
+fn payers(group: &GroupReport) -> [String; 4] {
+    let processes = match group.processes_count {
+        0 => String::new(),
+        count => count.to_string(),
+    };
+    [group.exports.join(", "), numbers(group), processes, settings(group)]
 }
 
 fn numbers(group: &GroupReport) -> String {
@@ -45,39 +74,58 @@ fn settings(group: &GroupReport) -> String {
     files.collect::<Vec<_>>().join("; ")
 }
 
-/// The groups as a tree; the first is the top.
-pub fn tree(groups: &[GroupReport]) -> String {
+/// The groups as a tree; the first is the top. A group of several daemons is one.
+pub fn tree(groups: &[Row<GroupReport>]) -> String {
+    let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
+    for Row { devices, told } in groups {
+        let (group, notes) = (&*told.report.group, notes(&told.report));
+        let notes = match devices {
+            Some(devices) if !notes.is_empty() => format!("{devices}: {notes}"),
+            _ => notes,
+        };
+        match nodes.last_mut().filter(|(last, _)| *last == group) {
+            Some((_, all)) => all.push(notes),
+            None => nodes.push((group, vec![notes])),
+        }
+    }
     let mut text = String::new();
     let depth = |path: &str| if path == "/" { 0 } else { path.matches('/').count() };
-    let top = groups.first().map_or(0, |group| depth(&group.group));
-    for (at, group) in groups.iter().enumerate() {
-        let level = depth(&group.group) - top;
+    let top = nodes.first().map_or(0, |(group, _)| depth(group));
+    for (at, (group, notes)) in nodes.iter().enumerate() {
+        let level = depth(group) - top;
         for above in 1..level {
-            let goes_on = continues(&groups[at + 1..], top + above, depth);
+            let goes_on = continues(&nodes[at + 1..], top + above, depth);
             text.push_str(if goes_on { "│  " } else { "   " });
         }
         if level == 0 {
-            text.push_str(&group.group);
+            text.push_str(group);
         } else {
-            let goes_on = continues(&groups[at + 1..], top + level, depth);
-            let name = group.group.rsplit('/').next().unwrap_or_default();
+            let goes_on = continues(&nodes[at + 1..], top + level, depth);
+            let name = group.rsplit('/').next().unwrap_or_default();
             let _ = write!(text, "{} {name}", if goes_on { "├─" } else { "└─" });
         }
-        let connections = counted(group.connections.len(), "connection", "connections");
-        let processes = counted(group.processes_count, "process", "processes");
-        let notes = [exports(group), connections, processes, settings(group)];
-        let notes: Vec<String> = notes.into_iter().filter(|note| !note.is_empty()).collect();
+        let notes: Vec<&str> =
+            notes.iter().map(|note| &**note).filter(|note| !note.is_empty()).collect();
         if !notes.is_empty() {
-            let _ = write!(text, "  ({})", notes.join("; "));
+            let _ = write!(text, "  ({})", notes.join(" | "));
         }
         text.push('\n');
     }
     text
 }
 
+/// The same on one line.
+fn notes(group: &GroupReport) -> String {
+    let connections = counted(group.connections.len(), "connection", "connections");
+    let processes = counted(group.processes_count, "process", "processes");
+    let notes = [exports(group), connections, processes, settings(group)];
+    let notes: Vec<String> = notes.into_iter().filter(|note| !note.is_empty()).collect();
+    notes.join("; ")
+}
+
 /// Whether another group of this depth comes before one that is less deep.
-fn continues(rest: &[GroupReport], level: usize, depth: impl Fn(&str) -> usize) -> bool {
-    let next = rest.iter().map(|group| depth(&group.group)).find(|found| *found <= level);
+fn continues<T>(rest: &[(&str, T)], level: usize, depth: impl Fn(&str) -> usize) -> bool {
+    let next = rest.iter().map(|(group, _)| depth(group)).find(|found| *found <= level);
     next == Some(level)
 }
 
@@ -97,27 +145,33 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// Connections with their groups.
-pub fn connections(all: &[ConnectionReport]) -> String {
-    let mut rows = table(["connection", "export", "group", "follows"]);
-    for one in all {
+pub fn connections(all: &[Row<ConnectionReport>]) -> String {
+    let titles = ["connection"].into_iter().chain(devices_title(all));
+    let mut rows = table(titles.chain(["export", "group", "follows"]));
+    for Row { devices, told } in all {
+        let one = &told.report;
         let follows = if one.moved { "nothing: moved or named" } else { "its export" };
         let cells = [&*one.export, &one.group, follows].map(Cell::new);
-        rows.add_row([right(one.connection)].into_iter().chain(cells));
+        let first = [right(one.connection)].into_iter().chain(devices.as_ref().map(Cell::new));
+        rows.add_row(first.chain(cells));
     }
     finish(&rows, 0)
 }
 
-/// Processes with their groups.
-pub fn processes(report: &ProcessesReport) -> String {
-    let mut rows = table(["pid", "program", "group", "why"]);
-    for one in &report.processes {
+/// Processes with their groups; so many more are not listed.
+pub fn processes(all: &[Row<ProcessReport>], left_out_count: usize) -> String {
+    let titles = ["pid", "program"].into_iter().chain(devices_title(all));
+    let mut rows = table(titles.chain(["group", "why"]));
+    for Row { devices, told } in all {
+        let one = &told.report;
         let why = if one.moved { "moved, or its parent was" } else { "a rule, or the default" };
-        let cells = [&*one.program, &one.group, why].map(Cell::new);
-        rows.add_row([right(one.pid)].into_iter().chain(cells));
+        let first = [right(one.pid), Cell::new(&one.program)].into_iter();
+        let first = first.chain(devices.as_ref().map(Cell::new));
+        rows.add_row(first.chain([&*one.group, why].map(Cell::new)));
     }
     let mut text = finish(&rows, 0);
-    if report.left_out_count > 0 {
-        let _ = writeln!(text, "{} more processes", report.left_out_count);
+    if left_out_count > 0 {
+        let _ = writeln!(text, "{left_out_count} more processes");
     }
     text
 }
@@ -162,31 +216,62 @@ fn source(effective: &EffectiveReport) -> &'static str {
     }
 }
 
-/// What groups did on each device.
-pub fn stat(report: &StatReport) -> String {
-    let mut rows = table([
-        "group", "device", "reads", "read", "writes", "written", "buffered", "failed", "mean",
-        "p99", "waiting", "waited",
-    ]);
-    for group in &report.groups {
-        for on in &group.devices {
-            rows.add_row([
-                Cell::new(&group.group),
-                Cell::new(&on.device),
-                right(on.rios),
-                right(size(on.rbytes)),
-                right(on.wios),
-                right(size(on.wbytes)),
-                right(size(on.buffered_bytes)),
-                right(on.failed),
-                right(time(on.latency.mean_ns)),
-                right(time(on.latency.p99_ns)),
-                right(on.waiting_count),
-                right(waited(&on.pressure)),
-            ]);
-        }
+/// A column of [`stat`].
+struct Column {
+    title: &'static str,
+    /// Those with more are left out first where there is too little room.
+    spare: u8,
+    value: fn(&GroupDeviceStat) -> String,
+}
+
+const STAT: [Column; 10] = [
+    Column { title: "reads", spare: 1, value: |on| on.rios.to_string() },
+    Column { title: "read", spare: 0, value: |on| short_size(on.rbytes) },
+    Column { title: "writes", spare: 1, value: |on| on.wios.to_string() },
+    Column { title: "written", spare: 0, value: |on| short_size(on.wbytes) },
+    Column { title: "buffered", spare: 0, value: |on| short_size(on.buffered_bytes) },
+    Column { title: "failed", spare: 3, value: |on| on.failed.to_string() },
+    Column { title: "mean", spare: 2, value: |on| time(on.latency.mean_ns) },
+    Column { title: "p99", spare: 0, value: |on| time(on.latency.p99_ns) },
+    Column { title: "waiting", spare: 2, value: |on| on.waiting_count.to_string() },
+    Column { title: "waited", spare: 0, value: |on| waited(&on.pressure) },
+];
+
+/// The work of groups on each device, in so many columns of letters if that can be.
+pub fn stat(report: &StatReport, width: u16) -> String {
+    let all =
+        || report.groups.iter().flat_map(|group| group.devices.iter().map(move |on| (group, on)));
+    let names = |name: &dyn Fn(&GroupStat, &GroupDeviceStat) -> usize, title: &str| {
+        all().map(|(group, on)| name(group, on)).max().unwrap_or(0).max(title.len()) + 2
+    };
+    let room = usize::from(width)
+        .saturating_sub(names(&|group, _| group.group.chars().count(), "group"))
+        .saturating_sub(names(&|_, on| on.device.chars().count(), "device"));
+    let needs = |column: &Column| {
+        let widest = all().map(|(_, on)| (column.value)(on).chars().count()).max();
+        widest.unwrap_or(0).max(column.title.len()) + 2
+    };
+    let mut shown: Vec<&Column> = STAT.iter().collect();
+    let mut left_out = Vec::new();
+    while shown.iter().map(|column| needs(column)).sum::<usize>() > room + 2 {
+        let Some(spare) = shown.iter().map(|column| column.spare).max().filter(|spare| *spare > 0)
+        else {
+            break;
+        };
+        let last = shown.iter().rposition(|column| column.spare == spare).expect("one has it");
+        left_out.insert(0, shown.remove(last).title);
+    }
+    let titles = ["group", "device"].into_iter().chain(shown.iter().map(|column| column.title));
+    let mut rows = table(titles);
+    for (group, on) in all() {
+        let names = [&group.group, &on.device].map(Cell::new).into_iter();
+        rows.add_row(names.chain(shown.iter().map(|column| right((column.value)(on)))));
     }
     let mut text = finish(&rows, 0);
+    if !left_out.is_empty() {
+        let left_out = left_out.join(", ");
+        let _ = writeln!(text, "left out for lack of room: {left_out} (--format json has all)");
+    }
     if report.left_out_count > 0 {
         let _ =
             writeln!(text, "{} more groups: name one to see those below it", report.left_out_count);
@@ -212,6 +297,7 @@ mod tests {
             exports: Vec::new(),
             connections: Vec::new(),
             processes_count: 0,
+            made: false,
             files: Default::default(),
         };
         let mut all = ["/", "/a", "/a/b", "/a/b/c", "/a/d", "/e"].map(group);
@@ -219,8 +305,15 @@ mod tests {
         all[2].connections.push(7);
         all[2].processes_count = 2;
         all[5].files.insert("io.weight".into(), "default 50\ndisk 200\n".into());
+        let rows = |all: &[GroupReport], devices: Option<&str>| -> Vec<Row<GroupReport>> {
+            let row = |report: &GroupReport| Row {
+                devices: devices.map(str::to_owned),
+                told: Told { control: None, report: report.clone() },
+            };
+            all.iter().map(row).collect()
+        };
         assert_eq!(
-            tree(&all),
+            tree(&rows(&all, None)),
             "/\n\
              ├─ a\n\
              │  ├─ b  (exports disk; 1 connection; 2 processes)\n\
@@ -229,8 +322,51 @@ mod tests {
              └─ e  (io.weight: default 50, disk 200)\n"
         );
         assert_eq!(
-            tree(&all[1..5]),
+            tree(&rows(&all[1..5], None)),
             "/a\n├─ b  (exports disk; 1 connection; 2 processes)\n│  └─ c\n└─ d\n"
         );
+        // Of two daemons: one tree.
+        let mut both = rows(&all[1..3], Some("x"));
+        both.extend(rows(&all[2..3], Some("y")));
+        assert_eq!(
+            tree(&both),
+            "/a\n└─ b  (x: exports disk; 1 connection; 2 processes | y: exports disk; 1 \
+             connection; 2 processes)\n"
+        );
+    }
+
+    #[test]
+    fn statistics_fit_into_eighty_columns_without_a_broken_word() {
+        let on = |device: &str| GroupDeviceStat {
+            device: device.into(),
+            rbytes: 123_456_789_012,
+            wbytes: 123_456_789_012,
+            rios: 12_345_678,
+            wios: 12_345_678,
+            dbytes: 0,
+            dios: 0,
+            fios: 0,
+            failed: 0,
+            buffered_bytes: 123_456_789_012,
+            buffered_ios: 0,
+            stages: Default::default(),
+            waits: Default::default(),
+            latency: Default::default(),
+            slots_taken_count: 0,
+            waiting_count: 12_345,
+            dirty_bytes: 0,
+            pace: None,
+            pressure: "some avg10=12.34".into(),
+        };
+        let group =
+            GroupStat { group: "/vms/web".into(), devices: vec![on("disk"), on("archive")] };
+        let report = StatReport { groups: vec![group], left_out_count: 0 };
+        let text = stat(&report, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
+        for word in ["buffered", "/vms/web", "archive", "p99", "left out for lack of room: "] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(!stat(&report, 200).contains("left out"));
     }
 }

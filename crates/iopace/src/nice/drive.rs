@@ -11,7 +11,7 @@ use iopace_core::goal::{Controller, Course, Goals, Push, Seen};
 use iopace_core::group::{Class, Weight};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
-use iopace_daemon::{Family, clock};
+use iopace_daemon::{ProcessFamily, clock};
 use jiff::{SignedDuration, Zoned};
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -48,12 +48,12 @@ pub(super) struct Means<'a> {
 }
 
 /// A program that is driven.
-pub(super) struct Drive<'a> {
+pub(super) struct NiceDrive<'a> {
     name: String,
     keep_p99: Option<Nanos>,
     expected: Option<Bytes>,
     at: Option<Zoned>,
-    family: Family,
+    family: ProcessFamily,
     means: Means<'a>,
     controller: Controller,
     course: Option<Course>,
@@ -73,16 +73,16 @@ pub(super) fn now() -> Instant {
     clock::now()
 }
 
-impl<'a> Drive<'a> {
+impl<'a> NiceDrive<'a> {
     pub(super) fn new(
         args: &NiceArgs,
         start: Start,
-        family: Family,
+        family: ProcessFamily,
         means: Means<'a>,
-    ) -> Drive<'a> {
+    ) -> NiceDrive<'a> {
         let is_ours = !args.command.is_empty();
         let needs_limit = args.limit.is_some() && !means.cgroup.is_some_and(Cgroup::holds_rates);
-        Drive {
+        NiceDrive {
             name: name_of(args),
             keep_p99: args.keep_p99,
             expected: start.expected,

@@ -14,7 +14,7 @@ use crate::paths::controls;
 use iopace_core::goal::Push;
 use iopace_core::group::Class;
 use iopace_core::time::Nanos;
-use iopace_daemon::Family;
+use iopace_daemon::ProcessFamily;
 use iopace_daemon::api::{Move, TimesReport, WriteFile};
 use iopace_daemon::control::{Client, ClientError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +96,7 @@ impl Mounts {
 
     /// Has the program's own group pay for it wherever it was seen, and gives that group what the
     /// program has at this moment.
-    pub(super) fn follow(&mut self, family: &Family, push: &Push) {
+    pub(super) fn follow(&mut self, family: &ProcessFamily, push: &Push) {
         for daemon in self.daemons.values_mut() {
             if let Err(error) = daemon.follow(&self.name, family, push) {
                 daemon.tell(&error);
@@ -147,7 +147,7 @@ impl Mounts {
     }
 
     /// The rest of a program that goes on without us: as it was before, by the rules.
-    pub(super) fn forsake(self, family: &Family) {
+    pub(super) fn forsake(self, family: &ProcessFamily) {
         for daemon in self.daemons.values() {
             let Some((group, _)) = &daemon.group else { continue };
             let (above, _) = group.rsplit_once('/').unwrap_or_default();
@@ -181,7 +181,12 @@ impl Daemon {
         self.moved.clear();
     }
 
-    fn follow(&mut self, name: &str, family: &Family, push: &Push) -> Result<(), ClientError> {
+    fn follow(
+        &mut self,
+        name: &str,
+        family: &ProcessFamily,
+        push: &Push,
+    ) -> Result<(), ClientError> {
         let pids: BTreeSet<u32> = family.pids().collect();
         if pids.iter().all(|pid| self.moved.contains(pid)) {
             match self.give(push) {

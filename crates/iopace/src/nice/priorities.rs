@@ -2,7 +2,7 @@
 
 use iopace_core::group::Class;
 use iopace_daemon::ioprio::{self, IoPriority};
-use iopace_daemon::{Family, Thread};
+use iopace_daemon::{ProcessFamily, Thread};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -29,7 +29,7 @@ impl Priorities {
     ///
     /// # Errors
     /// All that are there belong to another user.
-    pub(super) fn check(family: &Family) -> io::Result<()> {
+    pub(super) fn check(family: &ProcessFamily) -> io::Result<()> {
         let mut result = Ok(());
         for thread in family.threads() {
             let Ok(own) = ioprio::get(thread.number) else { continue };
@@ -44,7 +44,7 @@ impl Priorities {
     }
 
     /// Gives every thread a class.
-    pub(super) fn change(&mut self, family: &Family, class: Class) {
+    pub(super) fn change(&mut self, family: &ProcessFamily, class: Class) {
         let is_first = self.now.is_none();
         self.last = self.now;
         self.now = Some(class.into());
@@ -62,7 +62,7 @@ impl Priorities {
 
     /// Gives it those that still have what they had before the last change: their parents were
     /// changed after they had been started. What a program has set itself stays.
-    pub(super) fn repeat(&self, family: &Family, class: Class) {
+    pub(super) fn repeat(&self, family: &ProcessFamily, class: Class) {
         for thread in family.threads() {
             if ioprio::get(thread.number).ok() == self.last && self.last.is_some() {
                 let _ = ioprio::set(thread.number, class.into());
@@ -71,7 +71,7 @@ impl Priorities {
     }
 
     /// Gives every thread what it had before.
-    pub(super) fn release(&self, family: &Family) {
+    pub(super) fn release(&self, family: &ProcessFamily) {
         let Some(first) = self.first else { return };
         for thread in family.threads() {
             let own = self.before.get(&thread).copied().unwrap_or(first);
@@ -99,7 +99,7 @@ mod tests {
         ioprio::set(pids[0], best_effort).expect("set");
         ioprio::set(pids[1], high).expect("set");
         ioprio::set(pids[2], best_effort).expect("set");
-        let family = Family::of(&pids);
+        let family = ProcessFamily::of(&pids);
         Priorities::check(&family).expect("our own");
         let mut priorities = Priorities::new(None);
         priorities.change(&family, Class::Idle);

@@ -2,6 +2,9 @@
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
 mod inserted;
+mod source;
+
+pub use source::Source;
 
 use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
@@ -12,9 +15,8 @@ use iopace_core::{pace, window};
 use iopace_daemon::Rules;
 use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
-    check_dirty,
+    SocketAccess, check_dirty,
 };
-use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,8 @@ pub struct Plan {
     pub socket_name: String,
     /// How the log looks.
     pub log_format: LogFormat,
+    /// Where it was read from, if it was a file.
+    pub source: Option<Source>,
 }
 
 /// Where a daemon is controlled.
@@ -54,15 +58,14 @@ impl Plan {
     /// # Errors
     /// What was asked, what is wrong and what would be right.
     pub fn make(args: &ServeArgs) -> Result<Plan, Failure> {
-        let settings = match &args.config {
-            Some(path) => read(path)?,
-            None => {
-                let devices = devices(&args.files, &args.device)?;
-                let exports = machines(&devices, &args.vhost_user)?;
-                Settings { devices, exports, ..Settings::default() }
-            }
-        };
         let log_format = args.log_format;
+        if let Some(path) = &args.config {
+            let (path, sockets) = (path.clone(), args.sockets.clone());
+            return Source { path, sockets, engine: args.io_engine, log_format }.plan();
+        }
+        let devices = devices(&args.files, &args.device)?;
+        let exports = machines(&devices, &args.vhost_user)?;
+        let settings = Settings { devices, exports, ..Settings::default() };
         Plan::of(settings, &args.sockets, args.io_engine, log_format)
     }
 
@@ -71,23 +74,11 @@ impl Plan {
     /// # Errors
     /// What was asked, what is wrong and what would be right.
     pub fn mount(args: &MountArgs) -> Result<Plan, Failure> {
-        let settings = match (&args.config, &args.dir) {
-            // The daemon leaves the directory that relative paths start at.
-            (Some(path), _) => read(&std::path::absolute(path).unwrap_or(path.clone()))?,
-            (None, dir) => {
-                let mounts = dir.iter().map(|dir| mount(dir, args)).collect::<Result<_, _>>()?;
-                Settings { mounts, ..Settings::default() }
-            }
-        };
-        if settings.mounts.is_empty() {
-            return Err(Failure::usage(
-                "there is nothing to mount: name a directory (iopace mount /srv), or add a \
-                 [[mount]] table with a `dir` to the configuration",
-            ));
-        }
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
         let sockets = SocketArgs {
             socket: args.socket.as_ref().map(absolute),
+            socket_mode: None,
+            socket_group: None,
             listen: args.listen.clone(),
             fuse: None,
             allow_remote: false,
@@ -96,7 +87,29 @@ impl Plan {
             http: args.http,
             http_token_file: args.http_token_file.as_ref().map(absolute),
         };
-        Plan::of(settings, &sockets, None, args.log_format)
+        let plan = match (&args.config, &args.dir) {
+            (Some(path), _) => {
+                // The daemon leaves the directory that relative paths start at.
+                let path = absolute(path);
+                Source { path, sockets, engine: None, log_format: args.log_format }.plan()?
+            }
+            (None, dir) => {
+                let mounts = dir.iter().map(|dir| mount(dir, args)).collect::<Result<_, _>>()?;
+                Plan::of(
+                    Settings { mounts, ..Settings::default() },
+                    &sockets,
+                    None,
+                    args.log_format,
+                )?
+            }
+        };
+        match plan.config.mounts.is_empty() {
+            true => Err(Failure::usage(
+                "there is nothing to mount: name a directory (iopace mount /srv), or add a \
+                 [[mount]] table with a `dir` to the configuration",
+            )),
+            false => Ok(plan),
+        }
     }
 
     /// One disk that is not served over NBD, but shown as a file in the directory `fuse`, or as a
@@ -110,6 +123,8 @@ impl Plan {
         let settings = Settings { devices: devices(&files, &args.device)?, ..Settings::default() };
         let sockets = SocketArgs {
             socket: None,
+            socket_mode: None,
+            socket_group: None,
             listen: Vec::new(),
             fuse: fuse.map(Path::to_owned),
             allow_remote: false,
@@ -122,7 +137,7 @@ impl Plan {
         Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
     }
 
-    fn of(
+    pub(super) fn of(
         settings: Settings,
         sockets: &SocketArgs,
         engine: Option<IoEngine>,
@@ -136,13 +151,7 @@ impl Plan {
         };
         check_remote(&tcp, sockets.allow_remote || settings.allow_remote)?;
         let unix = socket.into_iter().map(Listen::Unix);
-        let control = match (&sockets.control, sockets.no_control, settings.control) {
-            (Some(path), ..) => Control::At(path.clone()),
-            (None, true, _) => Control::None,
-            (None, false, Some(path)) => Control::At(path),
-            (None, false, None) if settings.no_control => Control::None,
-            (None, false, None) => Control::Default,
-        };
+        let control = source::control_of(sockets, (settings.control, settings.no_control));
         let token_file = sockets.http_token_file.clone().or(settings.http_token_file);
         let http = sockets.http.or(settings.http);
         if http.is_none() && token_file.is_some() {
@@ -163,8 +172,13 @@ impl Plan {
                 fuse: sockets.fuse.clone().or(settings.fuse),
                 groups: settings.groups,
                 listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
+                socket_access: SocketAccess {
+                    mode: sockets.socket_mode.or(settings.socket_mode),
+                    group: sockets.socket_group.or(settings.socket_group),
+                },
                 control: None,
                 runtime: None,
+                file: None,
                 log: None,
                 io_engine: engine.map(choice).or(settings.io_engine).unwrap_or(defaults.io_engine),
                 connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
@@ -177,6 +191,7 @@ impl Plan {
             keeps_records: false,
             socket_name,
             log_format: log_format.or(settings.log_format).unwrap_or_default(),
+            source: None,
         })
     }
 
@@ -264,13 +279,6 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
     Ok(mount)
 }
 
-fn read(path: &Path) -> Result<Settings, Failure> {
-    let text = read_config(path).map_err(|error| {
-        Failure::usage(format!("the configuration {} cannot be read: {error}", path.display()))
-    })?;
-    config::parse(path, &text).map_err(Failure::usage)
-}
-
 /// The devices of `iopace serve FILE...`.
 fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Failure> {
     let scheduler = scheduler(args)?;
@@ -328,6 +336,7 @@ fn device(
         dirty_limit: args.dirty_limit,
         dirty_background: args.dirty_background,
         read_only: args.read_only,
+        raw: args.raw,
         direct: args.direct,
         scheduler,
         nr_requests: args.nr_requests,

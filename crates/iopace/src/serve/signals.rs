@@ -1,9 +1,18 @@
-//! The signals that end the daemon.
+//! The signals that end the daemon, and the one that has it read its configuration again.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens to SIGTERM, SIGINT and SIGHUP (a terminal that went away).
+/// A signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The daemon is to end; the name of the signal.
+    End(&'static str),
+    /// SIGHUP: the configuration is to be read again. A terminal that went away sends it too.
+    Reload,
+}
+
+/// Listens to SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -25,11 +34,20 @@ impl Signals {
     }
 
     /// Waits for one of them and says which it was.
-    pub async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> Received {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.hang_up.recv() => "SIGHUP",
+            _ = self.terminate.recv() => Received::End("SIGTERM"),
+            _ = self.interrupt.recv() => Received::End("SIGINT"),
+            _ = self.hang_up.recv() => Received::Reload,
+        }
+    }
+
+    /// Waits for one that ends the daemon, and says which it was.
+    pub async fn next_end(&mut self) -> &'static str {
+        loop {
+            if let Received::End(name) = self.next().await {
+                return name;
+            }
         }
     }
 }

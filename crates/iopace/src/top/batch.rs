@@ -6,9 +6,10 @@ use super::rows::{Order, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
 use crate::cli::View;
+use crate::machine::Machine;
 use crate::output::{Failure, Format, note, print_json_line, print_on};
 use iopace_daemon::api::{LiveDevice, LiveReport};
-use iopace_daemon::control::{Client, LiveMessage};
+use iopace_daemon::control::LiveMessage;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Duration;
@@ -36,8 +37,8 @@ pub struct Batch {
 /// # Errors
 /// Standard output cannot be written. A daemon that goes away is waited for; that is said on
 /// standard error.
-pub fn run(client: &Client, app: &App, batch: Batch) -> Result<(), Failure> {
-    let mut follow = client.follow();
+pub fn run(machine: &Machine, app: &App, batch: Batch) -> Result<(), Failure> {
+    let mut follow = machine.follow();
     let mut printed = 0;
     let mut next = Next::default();
     let mut is_lost = false;

@@ -121,6 +121,7 @@ pub fn report() -> LiveReport {
         window: WindowReport {
             policy: "latency".into(),
             depth: 16,
+            depth_set: 16,
             narrowed: None,
             write_back_depth: 4,
             write_back_gap_ns: 0,

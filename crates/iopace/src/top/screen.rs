@@ -7,11 +7,12 @@ use super::app::{Act, App, Ask, Told};
 use super::ask::carry_out;
 use super::draw::draw;
 use super::theme::Theme;
+use crate::machine::Machine;
 use crate::output::Failure;
 use iopace_core::time::Nanos;
 use iopace_daemon::api::{EventReport, LiveReport};
 use iopace_daemon::clock;
-use iopace_daemon::control::{Client, LiveMessage};
+use iopace_daemon::control::LiveMessage;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -158,7 +159,7 @@ fn give_back() {
 /// # Errors
 /// The terminal cannot be used.
 pub fn run(
-    client: &Client,
+    machine: &Machine,
     mut app: App,
     delay: Duration,
     count: Option<u64>,
@@ -170,7 +171,7 @@ pub fn run(
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT]);
     let signals = signals.map_err(failed)?;
     let mut screen = Screen::take().map_err(failed)?;
-    listen(client, signals, asked, sender);
+    listen(machine, signals, asked, sender);
     let ended = show(&mut screen, &mut app, &messages, &asks, (delay, count));
     drop(screen);
     match ended.map_err(failed)? {
@@ -185,7 +186,7 @@ pub fn run(
 
 /// Starts the threads.
 fn listen(
-    client: &Client,
+    machine: &Machine,
     mut signals: Signals,
     asked: Receiver<Ask>,
     sender: SyncSender<Message>,
@@ -213,7 +214,7 @@ fn listen(
             }
         }
     });
-    let (told, mut follow) = (sender.clone(), client.follow());
+    let (told, mut follow) = (sender.clone(), machine.follow());
     spawn(sender.clone(), move || {
         loop {
             let message = match follow.next_message() {
@@ -226,10 +227,10 @@ fn listen(
             }
         }
     });
-    let (told, client) = (sender.clone(), client.clone());
+    let (told, machine) = (sender.clone(), machine.clone());
     spawn(sender, move || {
         for ask in asked {
-            if told.send(Message::Told(carry_out(&client, ask))).is_err() {
+            if told.send(Message::Told(carry_out(&machine, ask))).is_err() {
                 return;
             }
         }

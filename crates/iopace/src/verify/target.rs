@@ -153,7 +153,7 @@ impl Target {
         let sibling = Sibling { target: self, group: group.clone() };
         if let Some(weight) = weight {
             let text = format!("{} {weight}", self.device.name);
-            let write = WriteFile { group, file: "io.weight".into(), text };
+            let write = WriteFile { group, file: "io.weight".into(), text, parents: false };
             self.client.write_group(&write).map_err(failed)?;
         }
         Ok(sibling)

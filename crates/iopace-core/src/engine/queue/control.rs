@@ -296,6 +296,7 @@ impl Queue {
             totals_count: self.table.totals(),
             nr_requests: self.admit.slots().0,
             window_depth: self.window.depth(),
+            window_depth_set: config.window_depth,
             window: config.window,
             pace: config.pace,
             pause_target: None,

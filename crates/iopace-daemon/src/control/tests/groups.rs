@@ -4,7 +4,7 @@ use super::*;
 use crate::api::{Move, WriteFile};
 
 fn write(group: &str, file: &str, text: &str) -> WriteFile {
-    WriteFile { group: group.into(), file: file.into(), text: text.into() }
+    WriteFile { group: group.into(), file: file.into(), text: text.into(), parents: false }
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, ClientError>) -> (u16, String) {

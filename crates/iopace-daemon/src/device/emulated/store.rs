@@ -3,7 +3,7 @@
 mod mapped;
 
 use crate::io::file::File;
-use crate::io::lock;
+use crate::io::{image, lock};
 use crate::start_error::StartError;
 use iopace_core::units::Bytes;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) fn open(
     path: &Path,
     size: Option<Bytes>,
     capacity: u64,
-    read_only: bool,
+    (read_only, raw): (bool, bool),
 ) -> Result<File, StartError> {
     let failed = |error: io::Error| StartError::open(path, &error);
     let exists = path.exists();
@@ -31,6 +31,7 @@ pub(super) fn open(
         return Err(failed(io::Error::new(io::ErrorKind::Unsupported, "not a regular file")));
     }
     lock::wait(&file, read_only).map_err(failed)?;
+    StartError::refuse_format(path, image::format(&file), raw)?;
     let wanted = match size {
         Some(size) => size.get().min(capacity),
         None if exists && metadata.len() > 0 => metadata.len().min(capacity),

@@ -6,8 +6,9 @@
 //! does not hold is no obstacle to root.
 
 use crate::mount_error::MountError;
+use crate::process::{lock_holders, lock_name};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RawMode};
-use rustix::fs::{flock, fstat, major, minor, mkdirat, open, openat, statat, unlinkat};
+use rustix::fs::{flock, fstat, mkdirat, open, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs;
@@ -155,11 +156,7 @@ fn holder(file: OwnedFd) -> Option<(u32, u32)> {
 /// user may hand a lock on to a program that becomes root, as `sudo`: so it has to be our program.
 fn roots_lock(directory: &OwnedFd) -> Option<u32> {
     let found = fstat(directory).ok()?;
-    let (major, minor) = (major(found.st_dev), minor(found.st_dev));
-    let inode = format!(" {major:02x}:{minor:02x}:{} ", found.st_ino);
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let of_it = locks.lines().filter(|line| line.contains(" FLOCK ") && line.contains(&inode));
-    let pids = of_it.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
+    let inode = lock_name(&found);
     let is_roots = |pid: &u32| {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let of_root = fs::read_to_string(process.join("status")).is_ok_and(|status| {
@@ -174,7 +171,7 @@ fn roots_lock(directory: &OwnedFd) -> Option<u32> {
                 info.lines().any(|line| line.starts_with("lock:") && line.contains(&inode))
             })
     };
-    { pids }.find(is_roots)
+    lock_holders(&found).into_iter().find(is_roots)
 }
 
 /// Whether a process runs a program of our name, by its file: one that was replaced is `(deleted)`.

@@ -38,8 +38,9 @@ use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::Instant;
 use iopace_fuse::subordinate::share_of;
 use iopace_groups::tree::TreeError;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// Who pays for a request. While it is there, no other group gets the number: it is kept until the
 /// request is submitted to the device, which knows of it then.
@@ -71,13 +72,32 @@ impl Pays {
 pub(crate) struct Who {
     groups: Arc<Groups>,
     proc: Arc<dyn Proc>,
-    rules: Rules,
-    /// The group of each rule, with its depth.
-    ruled: Vec<(Claim, usize)>,
-    default: Claim,
+    ruled: RwLock<Arc<Ruled>>,
     cache: Cache,
     /// The shard that is swept next.
     swept: AtomicUsize,
+}
+
+/// Rules with the groups that they name.
+pub(crate) struct Ruled {
+    rules: Rules,
+    /// The group of each rule, with its depth.
+    places: Vec<(Claim, usize)>,
+    default: Claim,
+}
+
+impl Ruled {
+    /// Makes the groups of the rules that are missing; they stay as long as this does.
+    fn new(groups: &Groups, rules: Rules) -> Result<Arc<Ruled>, TreeError> {
+        let claim = |path: &str| groups.claim(path);
+        let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
+        let places = rules.all().iter().map(|rule| Ok((claim(rule.group())?, depth(rule.group()))));
+        Ok(Arc::new(Ruled {
+            places: places.collect::<Result<_, TreeError>>()?,
+            default: claim(rules.default_group())?,
+            rules,
+        }))
+    }
 }
 
 impl Who {
@@ -86,21 +106,36 @@ impl Who {
     /// # Errors
     /// A group that cannot be made.
     pub(crate) fn new(groups: &Arc<Groups>, rules: Rules) -> Result<Arc<Who>, TreeError> {
-        let claim = |path: &str| groups.claim(path);
-        let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
-        let ruled = rules.all().iter().map(|rule| Ok((claim(rule.group())?, depth(rule.group()))));
         let who = Arc::new(Who {
-            ruled: ruled.collect::<Result<_, TreeError>>()?,
-            default: claim(rules.default_group())?,
+            ruled: RwLock::new(Ruled::new(groups, rules)?),
             groups: Arc::clone(groups),
             proc: groups.proc(),
-            rules,
             cache: Cache::new(),
             swept: AtomicUsize::new(0),
         });
         let weak: Weak<Who> = Arc::downgrade(&who);
         groups.attach(weak);
         Ok(who)
+    }
+
+    /// From now on other rules hold, also for callers that are known; their groups are made.
+    ///
+    /// # Errors
+    /// A group that cannot be made; the rules stay then.
+    pub(crate) fn rule(&self, rules: Rules) -> Result<(), TreeError> {
+        let ruled = Ruled::new(&self.groups, rules)?;
+        *self.ruled.write().unwrap_or_else(PoisonError::into_inner) = ruled;
+        self.cache.forget(&|_| true);
+        Ok(())
+    }
+
+    /// The rules that hold.
+    pub(crate) fn rules(&self) -> Rules {
+        self.ruled().rules.clone()
+    }
+
+    fn ruled(&self) -> Arc<Ruled> {
+        Arc::clone(&self.ruled.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The kernel's knowledge of processes.
@@ -117,38 +152,43 @@ impl Who {
         let now = self.proc.now();
         match self.cache.find(key, now) {
             Found::Paid(pays) => pays,
-            Found::Due(before, pays) => match Facts::look(&*self.proc, key.0, &self.rules) {
+            Found::Due(before, pays) => match self.look(key) {
                 Some(facts) if !facts.as_before(&before) => self.settle(key, facts, now),
                 _ => pays,
             },
-            Found::Unknown => match Facts::look(&*self.proc, key.0, &self.rules) {
+            Found::Unknown => match self.look(key) {
                 Some(facts) => self.settle(key, facts, now),
                 None => self.unseen(caller),
             },
         }
     }
 
+    fn look(&self, key: Key) -> Option<Facts> {
+        Facts::look(&*self.proc, key.0, &self.ruled().rules)
+    }
+
     /// The group that pays for a caller that cannot be seen, or is gone before it was seen: of all
     /// that rules look at, only its user is known, as the kernel says it with the request.
     fn unseen(&self, caller: Caller) -> Pays {
         let task = Process { pid: caller.pid, start: 0 }.into();
-        let found = self.rules.find_user(caller.uid);
-        let claim = found.map_or(&self.default, |place| &self.ruled[place].0);
+        let ruled = self.ruled();
+        let found = ruled.rules.find_user(caller.uid);
+        let claim = found.map_or(&ruled.default, |place| &ruled.places[place].0);
         Pays { task, is_kernel: false, claim: claim.clone() }
     }
 
     /// Finds the group and keeps it.
     fn settle(&self, key: Key, facts: Facts, now: Instant) -> Pays {
-        let facts = Arc::new(facts);
+        let (facts, ruled) = (Arc::new(facts), self.ruled());
         let cgroup = facts.cgroup.as_ref().map_or("/", Cgroup::path);
         let vouched = facts.cgroup.as_ref().map_or("/", Cgroup::vouched);
         let program = facts.program.as_deref();
         let traits = Traits { comm: &facts.comm, program, uid: key.1, cgroup, vouched };
-        let found = self.rules.find(traits);
+        let found = ruled.rules.find(traits);
         let (base, below) = match found {
-            None => (&self.default, Vec::new()),
+            None => (&ruled.default, Vec::new()),
             Some((place, is_mapped)) => {
-                let (claim, depth) = &self.ruled[place];
+                let (claim, depth) = &ruled.places[place];
                 (claim, if is_mapped { rules::mapped(cgroup, *depth) } else { Vec::new() })
             }
         };
@@ -159,10 +199,15 @@ impl Who {
         let newcomer =
             Newcomer { process: facts.process, parent: facts.parent, program: &facts.comm };
         let wanted = Wanted { base: base.group(), below: &below, class, uid: share_of(key.1) };
-        self.groups.settle(&newcomer, &wanted, |claim| {
+        let pays = self.groups.settle(&newcomer, &wanted, |claim| {
             self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
             Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim }
-        })
+        });
+        // Other rules may hold since it was looked at.
+        if !Arc::ptr_eq(&ruled, &self.ruled()) {
+            self.cache.forget_one(key, &facts);
+        }
+        pays
     }
 
     /// Forgets callers that are gone, a part of them at each call, and has groups removed that were
@@ -179,6 +224,12 @@ impl Who {
     }
 }
 
+impl fmt::Debug for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Who").finish_non_exhaustive()
+    }
+}
+
 impl Callers for Who {
     fn each(&self, visit: &mut dyn FnMut(Seen<'_>)) {
         self.cache.each(&mut |entry| visit(entry.seen()));
@@ -189,10 +240,11 @@ impl Callers for Who {
     }
 
     fn rule_of(&self, group: GroupId) -> Option<String> {
-        let place = self.ruled.iter().position(|(claim, _)| claim.group() == group);
+        let ruled = self.ruled();
+        let place = ruled.places.iter().position(|(claim, _)| claim.group() == group);
         match place {
-            Some(place) => Some(self.rules.all()[place].to_string()),
-            None => (self.default.group() == group).then(|| "the default".into()),
+            Some(place) => Some(ruled.rules.all()[place].to_string()),
+            None => (ruled.default.group() == group).then(|| "the default".into()),
         }
     }
 }

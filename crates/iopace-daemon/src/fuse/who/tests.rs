@@ -64,6 +64,18 @@ fn threads_of_a_program_are_one_task() {
 }
 
 #[test]
+fn other_rules_hold_for_callers_that_are_known() {
+    let bench = Bench::new(&["program=db:/db"]);
+    bench.proc.start(7, "db");
+    assert_eq!(bench.path(7), "/db");
+    let other = Rules::new(vec!["program=db:/other".parse().expect("a rule")], "/rest");
+    bench.who.rule(other.expect("right")).expect("made");
+    assert_eq!(bench.path(7), "/other");
+    bench.proc.start(8, "cp");
+    assert_eq!(bench.path(8), "/rest");
+}
+
+#[test]
 fn a_caller_is_looked_at_once() {
     let bench = Bench::new(&[]);
     bench.proc.start(7, "db");

@@ -216,7 +216,12 @@ fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
         false => rate.print_had(),
     };
     let (set, key) = (rate.print_set(), rate.key);
-    let limit = format!("the limit of {path}, {set} (io.max {key}), is used up");
+    // Short bursts wait for a limit that is far from used up over the whole time.
+    let (state, had) = match rate.is_used_up() {
+        true => ("is used up", had),
+        false => ("is reached at times, by requests that come many at once", had + " on average"),
+    };
+    let limit = format!("the limit of {path}, {set} (io.max {key}), {state}");
     if path == case.group || is_within(path, case.group) {
         return format!("{limit}: it had {had}");
     }

@@ -25,6 +25,8 @@ impl Plan {
             nr_requests: args.nr_requests,
             window: args.window,
             window_policy: args.window_policy.clone(),
+            // The file system is mounted: whatever it is, it is the disk.
+            raw: true,
             // Pages of the volume are in memory once, above.
             direct: true,
             read_only: below.read_only,
@@ -48,7 +50,7 @@ impl Plan {
     /// The name is none.
     pub fn rescue(inserted: &Inserted, below: &BelowVolume) -> Result<Plan, Failure> {
         let read_only = below.read_only;
-        let words = DeviceArgs { direct: true, read_only, ..DeviceArgs::default() };
+        let words = DeviceArgs { direct: true, raw: true, read_only, ..DeviceArgs::default() };
         let backend = Backend::Path(below.path.clone());
         let device = device(Plan::volume_name(inserted), backend, &words, None)?;
         let settings = Settings { devices: vec![device], no_control: true, ..Settings::default() };
