@@ -80,6 +80,8 @@ impl Controlled for Subject {
             group: "/".into(),
             mountpoint,
             device,
+            rules: Vec::new(),
+            group: "/".into(),
             known_count,
             open_count,
             kept_count,
