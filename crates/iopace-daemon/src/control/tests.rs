@@ -80,8 +80,6 @@ impl Controlled for Subject {
             group: "/".into(),
             mountpoint,
             device,
-            rules: Vec::new(),
-            group: "/".into(),
             known_count,
             open_count,
             kept_count,
