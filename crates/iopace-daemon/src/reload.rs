@@ -127,9 +127,9 @@ fn other_groups<'a>(
 struct Standing {
     /// The scheduler, if one is inserted.
     scheduler: Option<(&'static Algorithm, BTreeMap<String, u64>)>,
-    pace: &'static pace::Policy,
+    pace: &'static pace::PacePolicy,
     pause_target: Option<Nanos>,
-    window: &'static window::Policy,
+    window: &'static window::WindowPolicy,
     depth: u32,
 }
 

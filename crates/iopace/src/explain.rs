@@ -1,7 +1,7 @@
 //! `iopace explain`: why requests wait, and what would change it.
 
 use crate::cli::ExplainArgs;
-use crate::machine::{Machine, Told};
+use crate::machine::{DaemonAnswer, Machine};
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::running::Sought;
 use crate::units::{percent, shell_word, size, time};
@@ -73,7 +73,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct Explanation {
     over_ns: u64,
-    devices: Vec<Told<ExplainedDevice>>,
+    devices: Vec<DaemonAnswer<ExplainedDevice>>,
 }
 
 fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String {

@@ -7,7 +7,7 @@ use crate::cli::{
     RemoveArgs, SetArgs,
 };
 use crate::configuration::Saver;
-use crate::machine::{Machine, Member, Told};
+use crate::machine::{DaemonAnswer, Machine, Member};
 use crate::output::{Failure, Format, print, print_json, seen_width, warn};
 use crate::running::{Sought, daemon};
 use iopace_daemon::api::{
@@ -110,7 +110,7 @@ fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
 /// As [`ProcessesReport`](iopace_daemon::api::ProcessesReport), of all daemons.
 #[derive(Serialize)]
 struct Processes<'a> {
-    processes: Vec<&'a Told<ProcessReport>>,
+    processes: Vec<&'a DaemonAnswer<ProcessReport>>,
     left_out_count: usize,
 }
 
@@ -139,7 +139,7 @@ fn gathered<T: Serialize>(machine: &Machine, answers: Vec<(&Member, Vec<T>)>) ->
     all.collect()
 }
 
-fn reports<T: Serialize>(rows: &[Row<T>]) -> Vec<&Told<T>> {
+fn reports<T: Serialize>(rows: &[Row<T>]) -> Vec<&DaemonAnswer<T>> {
     rows.iter().map(|row| &row.told).collect()
 }
 

@@ -54,7 +54,7 @@ pub struct Machine {
 
 /// An answer, with the daemon that gave it if there are several.
 #[derive(Debug, Serialize)]
-pub struct Told<T: Serialize> {
+pub struct DaemonAnswer<T: Serialize> {
     /// Its control socket; none if it is the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
@@ -146,9 +146,9 @@ impl Machine {
     }
 
     /// A report with its daemon, for programs.
-    pub fn told<T: Serialize>(&self, member: &Member, report: T) -> Told<T> {
+    pub fn told<T: Serialize>(&self, member: &Member, report: T) -> DaemonAnswer<T> {
         let control = member.client.path().display().to_string();
-        Told { control: Some(control).filter(|_| !self.is_one()), report }
+        DaemonAnswer { control: Some(control).filter(|_| !self.is_one()), report }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `iopace group` prints for people.
 
-use crate::machine::Told;
+use crate::machine::DaemonAnswer;
 use crate::output::{finish, right, table};
 use crate::units::{short_size, time};
 use comfy_table::Cell;
@@ -20,7 +20,7 @@ pub struct Row<T: Serialize> {
     /// The devices.
     pub devices: Option<String>,
     /// The answer.
-    pub told: Told<T>,
+    pub told: DaemonAnswer<T>,
 }
 
 /// The title of the column of devices, if there is one.
@@ -308,7 +308,7 @@ mod tests {
         let rows = |all: &[GroupReport], devices: Option<&str>| -> Vec<Row<GroupReport>> {
             let row = |report: &GroupReport| Row {
                 devices: devices.map(str::to_owned),
-                told: Told { control: None, report: report.clone() },
+                told: DaemonAnswer { control: None, report: report.clone() },
             };
             all.iter().map(row).collect()
         };
