@@ -226,7 +226,12 @@ impl Daemon {
             if written.get(file) == Some(&text) || (!written.contains_key(file) && text == NONE) {
                 continue;
             }
-            let write = WriteFile { group: group.clone(), file: file.into(), text: text.clone() };
+            let write = WriteFile {
+                group: group.clone(),
+                file: file.into(),
+                text: text.clone(),
+                parents: false,
+            };
             let result = self.client.write_group(&write);
             // It is not asked for again at each tick if it is refused.
             written.insert(file, text);
