@@ -186,7 +186,8 @@ fn what_is_saved_is_there_after_a_crash() {
         "{diff}"
     );
     assert_eq!(fs::read_to_string(place.path("iopace.toml")).expect("read"), FILE);
-    let changes: [&[&str]; 6] = [
+    let changes: [&[&str]; 7] = [
+        &["group", "set", "/vms/web", "io.weight", "300", "--save"],
         &["group", "set", "/vms/web", "io.max", "disk rbps=10M", "--save"],
         &["group", "create", "/kept", "--save"],
         &["sched", "configure", "-a", "fair", "disk", "--save"],

@@ -221,7 +221,7 @@ fn all_daemons_are_one_view() {
     let explained = place.run(&["explain", "--look", "0"]).out;
     assert!(explained.contains("Scheduler of data: "), "{explained}");
     let control = place.sockets().join("iopace.ctl").display().to_string();
-    let words = ["sched", "configure", "-a", "rr", "disk", "--control", &control];
+    let words = ["sched", "insert", "-a", "rr", "disk", "--control", &control];
     let ran = place.run(&words);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let events = place.run(&["events"]).out;
