@@ -48,9 +48,10 @@ mod tests {
         }
         assert_eq!(std::fs::read(&other).expect("read"), b"precious");
         let mode = std::fs::metadata(dir.path().join(name)).expect("there").permissions().mode();
-        assert_eq!((mode & 0o777, dir.names().len()), (0o600, 1), "nothing is left beside it");
+        let count = || std::fs::read_dir(dir.path()).expect("listed").count();
+        assert_eq!((mode & 0o777, count()), (0o600, 1), "nothing is left beside it");
         std::fs::create_dir(dir.path().join("folder")).expect("made");
         assert!(dir.replace(OsStr::new("folder"), b"x").is_err());
-        assert_eq!(dir.names().len(), 2, "nothing is left of what failed");
+        assert_eq!(count(), 2, "nothing is left of what failed");
     }
 }
