@@ -2,7 +2,7 @@
 #![no_main]
 
 use iopace_core::request::Op;
-use iopace_sim::inputs::{Format, LEN_MAX, Record, Trace};
+use iopace_sim::inputs::{Format, InputTrace, LEN_MAX, Record};
 use libfuzzer_sys::fuzz_target;
 use std::io::{BufRead, BufReader};
 
@@ -10,7 +10,7 @@ const FORMATS: [Format; 4] = [Format::Iolog, Format::Blktrace, Format::Blkparse,
 
 /// All records up to the first mistake, and whether there was one.
 fn read(format: Format, reader: impl BufRead + Send) -> (Vec<Record>, Option<String>) {
-    let mut trace = Trace::new("a", format, reader).expect("not a job file");
+    let mut trace = InputTrace::new("a", format, reader).expect("not a job file");
     let (mut records, mut mistake) = (Vec::new(), None);
     while let Some(next) = trace.next() {
         assert!(mistake.is_none(), "nothing comes after a mistake");

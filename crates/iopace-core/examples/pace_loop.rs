@@ -33,7 +33,7 @@ fn main() {
 }
 
 /// Nanoseconds per write, and how many questions were answered with a wait.
-fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
+fn round(policy: &pace::PacePolicy, tasks: u64, writes: u64) -> (u128, u64) {
     let (mut pace, groups) = ((policy.build)(), Groups::default());
     let limit = Bytes(64 << 30);
     let device = Thresholds { background: Bytes(limit.0 / 2), limit };

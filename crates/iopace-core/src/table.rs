@@ -26,7 +26,7 @@ pub use request::Request;
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RequestState {
     /// Waits for a slot of stage admit.
     Waiting,
     /// In the scheduler.
@@ -54,7 +54,7 @@ pub struct Table {
     free_count: usize,
     submitted_count: u64,
     finished_count: u64,
-    /// How many stand where, by `State as usize`.
+    /// How many stand where, by `RequestState as usize`.
     counts: [u32; 5],
 }
 
@@ -69,20 +69,20 @@ impl Table {
     pub fn queue_in(&mut self, space: Space, now: Instant, submit: Submit) -> RequestId {
         let (id, entry) = self.enter(now, &submit);
         entry.request.space = space;
-        self.entered(State::Waiting);
-        self.advance(id, State::Queued);
+        self.entered(RequestState::Waiting);
+        self.advance(id, RequestState::Queued);
         id
     }
 
     /// Ends a request that was put in by [`Table::queue`].
     pub fn end(&mut self, id: RequestId) {
-        self.leave(id, State::Queued);
+        self.leave(id, RequestState::Queued);
         self.free(id.slot);
     }
 
     /// How many requests are in the scheduler.
     pub fn queued_count(&self) -> usize {
-        self.count(State::Queued)
+        self.count(RequestState::Queued)
     }
 
     /// The request, or `None` if it has ended or never was.
@@ -108,7 +108,7 @@ impl Table {
 
     /// A new request stands there.
     #[inline(always)]
-    pub(crate) fn entered(&mut self, at: State) {
+    pub(crate) fn entered(&mut self, at: RequestState) {
         self.counts[at as usize] += 1;
     }
 
@@ -124,7 +124,7 @@ impl Table {
 
     /// Whether the request waits for a slot of stage admit.
     pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|request| request.state == State::Waiting)
+        self.get(id).is_some_and(|request| request.state == RequestState::Waiting)
     }
 
     /// A request that was refused: it exists only in the counts.
@@ -142,7 +142,7 @@ impl Table {
 
     /// Moves a request on and gives its entry for the rest of the bookkeeping.
     #[inline]
-    pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
+    pub(crate) fn advance(&mut self, id: RequestId, to: RequestState) -> &mut Entry {
         let entry = &mut self.entries[id.slot as usize];
         assert_eq!(entry.request.sequence, id.sequence, "a request of the past was moved");
         self.counts[entry.request.state as usize] -= 1;
@@ -153,23 +153,23 @@ impl Table {
 
     /// A request that stands there goes to the device; false if there is no such one.
     #[inline(always)]
-    pub(crate) fn start(&mut self, id: RequestId, from: State) -> bool {
+    pub(crate) fn start(&mut self, id: RequestId, from: RequestState) -> bool {
         let Some(entry) = self.entries.get_mut(id.slot as usize) else { return false };
         let Request { sequence, state, .. } = &mut entry.request;
         if *sequence != id.sequence || *state != from {
             return false;
         }
-        *state = State::InFlight;
+        *state = RequestState::InFlight;
         self.counts[from as usize] -= 1;
-        self.counts[State::InFlight as usize] += 1;
-        entry.beside = self.counts[State::InFlight as usize];
+        self.counts[RequestState::InFlight as usize] += 1;
+        entry.beside = self.counts[RequestState::InFlight as usize];
         true
     }
 
     /// A queued request goes to the device in the command of another one that has just started.
     pub(crate) fn join(&mut self, id: RequestId) {
-        let beside = self.counts[State::InFlight as usize];
-        self.advance(id, State::Joined).beside = beside;
+        let beside = self.counts[RequestState::InFlight as usize];
+        self.advance(id, RequestState::Joined).beside = beside;
     }
 
     /// The entry of a request that has just started.
@@ -180,8 +180,10 @@ impl Table {
 
     /// Takes a finished request out of where it stands. Its entry stays until it is freed.
     #[inline]
-    pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &mut Entry {
-        let may_be = |state| state == from || (state, from) == (State::Joined, State::InFlight);
+    pub(crate) fn leave(&mut self, id: RequestId, from: RequestState) -> &mut Entry {
+        let may_be = |state| {
+            state == from || (state, from) == (RequestState::Joined, RequestState::InFlight)
+        };
         let is_there = |of: &Request| of.sequence == id.sequence && may_be(of.state);
         let entry = self.entries.get_mut(id.slot as usize);
         let entry = entry.filter(|entry| is_there(&entry.request));
@@ -204,7 +206,9 @@ impl Table {
     pub(crate) fn queued(&self) -> Vec<RequestId> {
         let mut queued: Vec<RequestId> = (0u32..)
             .zip(self.entries.iter().map(|entry| &entry.request))
-            .filter(|(_, request)| request.sequence != VACANT && request.state == State::Queued)
+            .filter(|(_, request)| {
+                request.sequence != VACANT && request.state == RequestState::Queued
+            })
             .map(|(slot, request)| RequestId { slot, sequence: request.sequence })
             .collect();
         queued.sort_unstable_by_key(|id| id.sequence);
@@ -217,18 +221,18 @@ impl Table {
     }
 
     /// How many requests stand there.
-    pub(crate) fn count(&self, state: State) -> usize {
+    pub(crate) fn count(&self, state: RequestState) -> usize {
         self.counts[state as usize] as usize
     }
 
     /// How many commands are at the device.
     pub(crate) fn in_flight(&self) -> u32 {
-        self.counts[State::InFlight as usize]
+        self.counts[RequestState::InFlight as usize]
     }
 
     /// How many requests are at the device.
     pub(crate) fn at_device_count(&self) -> usize {
-        self.count(State::InFlight) + self.count(State::Joined)
+        self.count(RequestState::InFlight) + self.count(RequestState::Joined)
     }
 
     /// How many requests exist: submitted and not finished.
@@ -265,9 +269,9 @@ impl Table {
 /// The caller ends a request that does not stand there.
 #[cold]
 #[inline(never)]
-fn panic_elsewhere(id: RequestId, from: State) -> ! {
+fn panic_elsewhere(id: RequestId, from: RequestState) -> ! {
     match from {
-        State::InFlight => panic!("completed {id:?}, which is not in flight"),
+        RequestState::InFlight => panic!("completed {id:?}, which is not in flight"),
         _ => panic!("ended {id:?}, which is not {from:?}"),
     }
 }

@@ -234,12 +234,12 @@ pub(crate) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
     sched::find(name).ok_or_else(|| unknown("scheduler", name, all))
 }
 
-pub(crate) fn find_pace(name: &str) -> Result<&'static pace::Policy, Refusal> {
+pub(crate) fn find_pace(name: &str) -> Result<&'static pace::PacePolicy, Refusal> {
     let all = pace::REGISTRY.iter().map(|policy| policy.name);
     pace::find(name).ok_or_else(|| unknown("pacing policy", name, all))
 }
 
-pub(crate) fn find_window(name: &str) -> Result<&'static window::Policy, Refusal> {
+pub(crate) fn find_window(name: &str) -> Result<&'static window::WindowPolicy, Refusal> {
     let all = window::REGISTRY.iter().map(|policy| policy.name);
     window::find(name).ok_or_else(|| unknown("window policy", name, all))
 }

@@ -96,9 +96,9 @@ pub struct DeviceConfig {
     /// emulated disks.
     pub window_depth: Option<u32>,
     /// Who decides how many requests the disk holds, up to that depth.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// How writers of buffered data are paced.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
     /// The pause that writers are to have at a time, where the policy aims at one; `None`:
     /// [`iopace_core::limits::PAUSE_TARGET_DEFAULT`] ms.
     pub pause_target: Option<Nanos>,

@@ -123,7 +123,7 @@ pub(crate) fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
 }
 
 /// A picture, with dirty memory as the engine counts it.
-pub(crate) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
+pub(crate) fn picture(picture: &pace::PacePicture, dirty: Bytes) -> PictureReport {
     PictureReport {
         dirty_bytes: dirty.get(),
         freerun_bytes: picture.freerun.get(),
@@ -139,7 +139,7 @@ pub(crate) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
     }
 }
 
-pub(crate) fn windowed(engine: &Status, picture: &window::Picture) -> WindowReport {
+pub(crate) fn windowed(engine: &Status, picture: &window::WindowPicture) -> WindowReport {
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,

@@ -25,8 +25,8 @@ mod tests;
 pub use fit::{Fit, Fitted, Model, Nature, Row, compare, fit, mean_error};
 pub use fitness::{Fitness, MEAN_ERROR_MAX, WORST_ERROR_MAX};
 pub use measure::{Figure, Limits, Trouble, measure};
-pub use modelled::Modelled;
-pub use plan::{Kind, Step, Unit, plan};
+pub use modelled::TimedModel;
+pub use plan::{FigureUnit, PlanStep, StepKind, plan};
 
 use crate::disk::{Command, Completion};
 use iopace_core::time::Instant;

@@ -187,13 +187,13 @@ impl Disk for Faulty {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Scripted, Step};
+    use crate::scripted::{Scripted, ScriptedStep};
     use iopace_core::request::{Extent, Op};
 
     const SERVICE: Nanos = Nanos::from_millis(1);
 
     fn faulty(rates: FaultRates, seed: u64) -> Faulty {
-        let inner = Scripted::new(Bytes(1 << 20), 1, vec![Step::ok(SERVICE)]);
+        let inner = Scripted::new(Bytes(1 << 20), 1, vec![ScriptedStep::ok(SERVICE)]);
         Faulty::new(Box::new(inner), rates, seed)
     }
 

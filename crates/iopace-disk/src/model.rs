@@ -33,7 +33,7 @@ const DEPTH_MAX: u64 = WINDOW_DEPTH_MAX as u64;
 
 /// What the number of a parameter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum ParameterUnit {
     /// Bytes; in files a size in quotes, as `"4MiB"`.
     Size,
     /// Nanoseconds; in files a time in quotes, as `"8500us"`.
@@ -46,25 +46,25 @@ pub enum Unit {
     Count,
 }
 
-impl Unit {
+impl ParameterUnit {
     /// Its short word: `B`, `ns`, `B/s`, `permille`; empty for a count.
     pub const fn word(self) -> &'static str {
         match self {
-            Unit::Size => "B",
-            Unit::Time => "ns",
-            Unit::Rate => "B/s",
-            Unit::Permille => "permille",
-            Unit::Count => "",
+            ParameterUnit::Size => "B",
+            ParameterUnit::Time => "ns",
+            ParameterUnit::Rate => "B/s",
+            ParameterUnit::Permille => "permille",
+            ParameterUnit::Count => "",
         }
     }
 
     /// The words that a file may use for it, with their factors; none: a bare number.
     pub const fn words(self) -> &'static [(&'static str, u64)] {
         match self {
-            Unit::Size => units::SIZES,
-            Unit::Time => units::TIMES,
-            Unit::Rate => units::RATES,
-            Unit::Permille | Unit::Count => &[],
+            ParameterUnit::Size => units::SIZES,
+            ParameterUnit::Time => units::TIMES,
+            ParameterUnit::Rate => units::RATES,
+            ParameterUnit::Permille | ParameterUnit::Count => &[],
         }
     }
 
@@ -83,7 +83,7 @@ pub struct Spec {
     /// Its name.
     pub name: &'static str,
     /// What its number counts.
-    pub unit: Unit,
+    pub unit: ParameterUnit,
     /// The smallest value.
     pub min: u64,
     /// The largest value.
@@ -97,7 +97,7 @@ pub struct Spec {
 impl Spec {
     const fn new(
         name: &'static str,
-        unit: Unit,
+        unit: ParameterUnit,
         min: u64,
         max: u64,
         summary: &'static str,
@@ -135,7 +135,7 @@ impl std::error::Error for ModelError {}
 
 /// A kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct ModelKind {
     /// Its word in a file.
     pub name: &'static str,
     /// What it models.
@@ -145,11 +145,11 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub static KINDS: &[Kind] = &[
-    Kind { name: "hdd", summary: "a disk with a head", specs: &hdd::SPECS },
-    Kind { name: "ssd", summary: "a flash disk", specs: &ssd::SPECS },
-    Kind { name: "nfs", summary: "a network file server", specs: &nfs::SPECS },
-    Kind { name: "null", summary: "takes no time", specs: &null::SPECS },
+pub static KINDS: &[ModelKind] = &[
+    ModelKind { name: "hdd", summary: "a disk with a head", specs: &hdd::SPECS },
+    ModelKind { name: "ssd", summary: "a flash disk", specs: &ssd::SPECS },
+    ModelKind { name: "nfs", summary: "a network file server", specs: &nfs::SPECS },
+    ModelKind { name: "null", summary: "takes no time", specs: &null::SPECS },
 ];
 
 /// A disk by its parameters.
@@ -167,7 +167,7 @@ pub enum Model {
 
 impl Model {
     /// Its kind.
-    pub fn kind(&self) -> &'static Kind {
+    pub fn kind(&self) -> &'static ModelKind {
         &KINDS[match self {
             Model::Hdd(_) => 0,
             Model::Ssd(_) => 1,
@@ -199,7 +199,7 @@ impl Model {
     ///
     /// # Panics
     /// If there are not as many values as parameters.
-    pub fn new(kind: &Kind, values: &[u64]) -> Result<Model, ModelError> {
+    pub fn new(kind: &ModelKind, values: &[u64]) -> Result<Model, ModelError> {
         assert_eq!(values.len(), kind.specs.len(), "a value for each parameter");
         for (spec, value) in kind.specs.iter().zip(values) {
             if !(spec.min..=spec.max).contains(value) {

@@ -22,7 +22,7 @@
 //! [`ModelFile`]'s `Display` writes every value exactly, so that reading gives back the same.
 //! [`change`] and [`complete`] read the same keys out of another file, for example a scenario.
 
-use crate::model::{KINDS, Kind, Model, ModelError, Spec};
+use crate::model::{KINDS, Model, ModelError, ModelKind, Spec};
 use crate::units::{Rate, Size, Time};
 use core::fmt;
 use core::ops::Range;
@@ -144,7 +144,7 @@ fn resolve(file: File) -> Result<ModelFile, Mistake> {
 ///
 /// # Errors
 /// There is none; the message says which there are.
-pub fn kind(name: &Spanned<String>) -> Result<&'static Kind, Mistake> {
+pub fn kind(name: &Spanned<String>) -> Result<&'static ModelKind, Mistake> {
     KINDS.iter().find(|kind| kind.name == name.get_ref()).ok_or_else(|| {
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
         let message = format!("no model '{}'; there are: {}", name.get_ref(), names.join(", "));
@@ -195,7 +195,7 @@ fn place(error: ModelError, given: &Given) -> Mistake {
     (span, error.message)
 }
 
-fn spec(kind: &Kind, name: &Spanned<String>) -> Result<usize, Mistake> {
+fn spec(kind: &ModelKind, name: &Spanned<String>) -> Result<usize, Mistake> {
     kind.specs.iter().position(|spec| spec.name == name.get_ref()).ok_or_else(|| {
         let names: Vec<&str> = kind.specs.iter().map(|spec| spec.name).collect();
         let (word, kind) = (name.get_ref(), kind.name);
@@ -206,7 +206,7 @@ fn spec(kind: &Kind, name: &Spanned<String>) -> Result<usize, Mistake> {
 }
 
 /// What is given, in the order of the kind's parameters.
-fn read(kind: &Kind, given: &Given) -> Result<Vec<Option<u64>>, Mistake> {
+fn read(kind: &ModelKind, given: &Given) -> Result<Vec<Option<u64>>, Mistake> {
     let mut values = vec![None; kind.specs.len()];
     for (name, value) in given {
         let at = spec(kind, name)?;
@@ -217,26 +217,26 @@ fn read(kind: &Kind, given: &Given) -> Result<Vec<Option<u64>>, Mistake> {
 }
 
 fn number(spec: &Spec, value: &Value) -> Result<u64, String> {
-    use crate::model::Unit;
+    use crate::model::ParameterUnit;
     let (name, bounds) = (spec.name, spec.bounds());
     let wrong = |error: &dyn fmt::Display| format!("{name}: {error}; it is {bounds}");
     match (spec.unit, value) {
-        (Unit::Size, Value::String(text)) => {
+        (ParameterUnit::Size, Value::String(text)) => {
             text.parse::<Size>().map(|size| size.0.0).map_err(|error| wrong(&error))
         }
-        (Unit::Time, Value::String(text)) => {
+        (ParameterUnit::Time, Value::String(text)) => {
             text.parse::<Time>().map(|time| time.0.0).map_err(|error| wrong(&error))
         }
-        (Unit::Rate, Value::String(text)) => {
+        (ParameterUnit::Rate, Value::String(text)) => {
             text.parse::<Rate>().map(|rate| rate.0.0).map_err(|error| wrong(&error))
         }
-        (Unit::Permille | Unit::Count, Value::Integer(number)) => {
+        (ParameterUnit::Permille | ParameterUnit::Count, Value::Integer(number)) => {
             u64::try_from(*number).map_err(|_| format!("{name} is {bounds}, not {number}"))
         }
-        (Unit::Permille | Unit::Count, _) => {
+        (ParameterUnit::Permille | ParameterUnit::Count, _) => {
             Err(format!("{name} is a whole number without quotes, {bounds}"))
         }
-        (Unit::Size | Unit::Time | Unit::Rate, _) => Err(format!(
+        (ParameterUnit::Size | ParameterUnit::Time | ParameterUnit::Rate, _) => Err(format!(
             "{name} is a number with its unit in quotes, \"{}\" to \"{}\"",
             spec.unit.text(spec.min),
             spec.unit.text(spec.max)

@@ -81,7 +81,7 @@ pub struct NfsConfig {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum NfsEvent {
     /// The client has the answer: a write is unstable.
     Answered(u64),
     /// The server has found what is read.
@@ -105,7 +105,7 @@ struct Unstable {
 #[derive(Debug)]
 pub struct Nfs {
     config: NfsConfig,
-    due: Due<Event>,
+    due: Due<NfsEvent>,
     /// Commands that are not done, by number.
     jobs: BTreeMap<u64, Command>,
     up_free: Instant,
@@ -173,10 +173,10 @@ impl Nfs {
                 continue;
             }
             match self.due.pop_event(time).expect("it is due").1 {
-                Event::Answered(number) => self.answered(number),
-                Event::Found(number) => self.found(number),
-                Event::Committed => self.committed(),
-                Event::Done(number) => self.finish(number),
+                NfsEvent::Answered(number) => self.answered(number),
+                NfsEvent::Found(number) => self.found(number),
+                NfsEvent::Committed => self.committed(),
+                NfsEvent::Done(number) => self.finish(number),
             }
         }
         self.pass_time(now);
@@ -227,10 +227,10 @@ impl Nfs {
         self.open_writes.insert(number);
         if command.fua {
             let answered = self.write_free + self.config.commit_time + half;
-            self.due.at(answered, Event::Done(number));
+            self.due.at(answered, NfsEvent::Done(number));
         } else {
             self.in_transit.insert(number, self.write_free);
-            self.due.at(arrived + half, Event::Answered(number));
+            self.due.at(arrived + half, NfsEvent::Answered(number));
         }
     }
 
@@ -246,7 +246,7 @@ impl Nfs {
         let there = written.unwrap_or(self.now).max(self.now + half);
         self.committing = self.unstable.drain(..).map(|write| write.number).collect();
         self.unstable_bytes = 0;
-        self.due.at(there + self.config.commit_time + half, Event::Committed);
+        self.due.at(there + self.config.commit_time + half, NfsEvent::Committed);
     }
 
     fn committed(&mut self) {
@@ -270,14 +270,14 @@ impl Nfs {
             self.streams.pop_front();
         }
         self.streams.push_back(end);
-        self.due.at(found, Event::Found(number));
+        self.due.at(found, NfsEvent::Found(number));
     }
 
     fn found(&mut self, number: u64) {
         let len = self.jobs[&number].extent.len();
         self.read_free = self.read_free.max(self.now) + self.config.rate_read.time_for(len);
         self.down_free = self.down_free.max(self.read_free) + self.config.rate_link.time_for(len);
-        self.due.at(self.down_free + self.half_trip(), Event::Done(number));
+        self.due.at(self.down_free + self.half_trip(), NfsEvent::Done(number));
     }
 
     fn finish(&mut self, number: u64) {
@@ -330,7 +330,7 @@ impl Disk for Nfs {
                 self.flushes.insert(number);
                 self.answer_flushes();
             }
-            _ => self.due.at(now + self.config.round_trip, Event::Done(number)),
+            _ => self.due.at(now + self.config.round_trip, NfsEvent::Done(number)),
         }
     }
 

@@ -51,7 +51,7 @@ pub enum Lookup {
 
 /// Frames of consecutive pages in the same state, which were used one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct FrameRun {
     /// Behind its last page.
     end: u64,
     is_dirty: bool,
@@ -61,9 +61,9 @@ struct Run {
     stamp: u64,
 }
 
-impl Run {
+impl FrameRun {
     /// Whether a run that begins where this one ends is the same run; `len`: pages of this one.
-    fn joins(&self, len: u64, next: &Run) -> bool {
+    fn joins(&self, len: u64, next: &FrameRun) -> bool {
         (self.is_dirty, self.was_read, self.stamp + len)
             == (next.is_dirty, next.was_read, next.stamp)
     }
@@ -74,7 +74,7 @@ impl Run {
 pub struct PageCache {
     config: PageCacheConfig,
     /// By first page.
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, FrameRun>,
     /// First pages of clean runs by last use: what can be evicted. Pages that were only written
     /// come before all others with `drop_behind`.
     lru: BTreeMap<(bool, u64), u64>,
@@ -95,7 +95,7 @@ impl PageCache {
     pub fn read(&mut self, extent: Extent) -> Lookup {
         let (mut first, mut end) = (None, 0);
         self.each(pages(extent), |cache, part, run| match run {
-            Some(run) => cache.used(part, Run { was_read: true, ..run }),
+            Some(run) => cache.used(part, FrameRun { was_read: true, ..run }),
             None => {
                 first.get_or_insert(part.start);
                 end = part.end;
@@ -111,7 +111,7 @@ impl PageCache {
     pub fn fill(&mut self, extent: Extent) {
         self.each(whole_pages(extent), |cache, part, run| {
             if let Some(run) = run {
-                return cache.used(part, Run { was_read: true, ..run });
+                return cache.used(part, FrameRun { was_read: true, ..run });
             }
             // What is more than memory drives its own first pages out.
             let mut first = part.start;
@@ -121,7 +121,7 @@ impl PageCache {
                     return;
                 }
                 let stamp = cache.stamps(end - first);
-                cache.put(first, Run { end, is_dirty: false, was_read: true, stamp });
+                cache.put(first, FrameRun { end, is_dirty: false, was_read: true, stamp });
                 first = end;
             }
         });
@@ -144,7 +144,10 @@ impl PageCache {
                 }
                 None => cache.stamps(part.end - part.start),
             };
-            cache.put(part.start, Run { end: part.end, is_dirty: true, was_read: false, stamp });
+            cache.put(
+                part.start,
+                FrameRun { end: part.end, is_dirty: true, was_read: false, stamp },
+            );
         });
     }
 
@@ -153,7 +156,7 @@ impl PageCache {
         self.each(pages(extent), |cache, part, run| {
             if let Some(run) = run.filter(|run| run.is_dirty) {
                 cache.cut(&part);
-                cache.put(part.start, Run { is_dirty: false, ..run });
+                cache.put(part.start, FrameRun { is_dirty: false, ..run });
             }
         });
         self.make_room(0);
@@ -183,7 +186,7 @@ impl PageCache {
     fn each(
         &mut self,
         range: Range<u64>,
-        mut act: impl FnMut(&mut PageCache, Range<u64>, Option<Run>),
+        mut act: impl FnMut(&mut PageCache, Range<u64>, Option<FrameRun>),
     ) {
         let mut page = range.start;
         while page < range.end {
@@ -194,7 +197,7 @@ impl PageCache {
     }
 
     /// The part of a range that begins with `page`, up to `end` at most.
-    fn part(&self, page: u64, end: u64) -> (u64, Option<Run>) {
+    fn part(&self, page: u64, end: u64) -> (u64, Option<FrameRun>) {
         let Some(mut last) = self.runs.range(..end).next_back() else { return (end, None) };
         if *last.0 > page {
             last = match self.runs.range(..=page).next_back() {
@@ -210,7 +213,7 @@ impl PageCache {
             return (end, None);
         }
         let end = end.min(run.end);
-        (end, Some(Run { end, stamp: run.stamp + (page - first), ..*run }))
+        (end, Some(FrameRun { end, stamp: run.stamp + (page - first), ..*run }))
     }
 
     /// Counts as many uses, and says the first of them.
@@ -220,14 +223,14 @@ impl PageCache {
     }
 
     /// Pages of one run are used, and in that state from now on.
-    fn used(&mut self, part: Range<u64>, run: Run) {
+    fn used(&mut self, part: Range<u64>, run: FrameRun) {
         self.cut(&part);
         let stamp = self.stamps(part.end - part.start);
-        self.put(part.start, Run { stamp, ..run });
+        self.put(part.start, FrameRun { stamp, ..run });
     }
 
     /// Puts pages in that are not there, and joins them with what they touch.
-    fn put(&mut self, first: u64, mut run: Run) {
+    fn put(&mut self, first: u64, mut run: FrameRun) {
         let len = run.end - first;
         self.pages += len;
         self.dirty_pages += if run.is_dirty { len } else { 0 };
@@ -257,21 +260,21 @@ impl PageCache {
             self.remove(first, &old);
         }
         if part.end < old.end {
-            self.insert(part.end, Run { stamp: old.stamp + (part.end - first), ..old });
+            self.insert(part.end, FrameRun { stamp: old.stamp + (part.end - first), ..old });
         }
         let len = part.end - part.start;
         self.pages -= len;
         self.dirty_pages -= if old.is_dirty { len } else { 0 };
     }
 
-    fn insert(&mut self, first: u64, run: Run) {
+    fn insert(&mut self, first: u64, run: FrameRun) {
         if !run.is_dirty {
             self.lru.insert(key(&self.config, &run), first);
         }
         self.runs.insert(first, run);
     }
 
-    fn remove(&mut self, first: u64, run: &Run) {
+    fn remove(&mut self, first: u64, run: &FrameRun) {
         if !run.is_dirty {
             self.lru.remove(&key(&self.config, run));
         }
@@ -287,7 +290,7 @@ impl PageCache {
             let len = (run.end - first).min(self.pages + count - most);
             self.pages -= len;
             if first + len < run.end {
-                self.insert(first + len, Run { stamp: run.stamp + len, ..run });
+                self.insert(first + len, FrameRun { stamp: run.stamp + len, ..run });
             }
         }
         most.saturating_sub(self.pages).min(count)
@@ -295,7 +298,7 @@ impl PageCache {
 }
 
 /// The place of a clean run in the order of eviction.
-fn key(config: &PageCacheConfig, run: &Run) -> (bool, u64) {
+fn key(config: &PageCacheConfig, run: &FrameRun) -> (bool, u64) {
     (run.was_read || !config.drop_behind, run.stamp)
 }
 

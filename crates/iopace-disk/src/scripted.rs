@@ -1,9 +1,9 @@
 //! A disk that does what a list says: for tests of everything above a disk.
 //!
 //! # Model
-//! The n-th command takes the n-th [`Step`]: it is done that long after its submission, with that
-//! outcome, whatever else the disk holds. So a list can reorder completions as it likes. After the
-//! end of the list the last step repeats; an empty list is a disk that takes no time.
+//! The n-th command takes the n-th [`ScriptedStep`]: it is done that long after its submission,
+//! with that outcome, whatever else the disk holds. So a list can reorder completions as it likes.
+//! After the end of the list the last step repeats; an empty list is a disk that takes no time.
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
 use iopace_core::request::{Op, Outcome};
@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 
 /// What happens to one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptedStep {
     /// From its submission to its completion; `Nanos(u64::MAX)`: it is lost.
     pub service: Nanos,
     /// How it goes.
     pub outcome: Outcome,
 }
 
-impl Step {
+impl ScriptedStep {
     /// Carried out after that time.
-    pub const fn ok(service: Nanos) -> Step {
-        Step { service, outcome: Outcome::Ok }
+    pub const fn ok(service: Nanos) -> ScriptedStep {
+        ScriptedStep { service, outcome: Outcome::Ok }
     }
 }
 
@@ -32,7 +32,7 @@ impl Step {
 pub struct Scripted {
     capacity: Bytes,
     depth: u32,
-    steps: Vec<Step>,
+    steps: Vec<ScriptedStep>,
     /// Every command that it was given, in order, with its time.
     log: Vec<(Instant, Command)>,
     /// By time and order of submission.
@@ -43,7 +43,7 @@ pub struct Scripted {
 
 impl Scripted {
     /// A disk of that size that holds `depth` commands and follows `steps`.
-    pub fn new(capacity: Bytes, depth: u32, steps: Vec<Step>) -> Scripted {
+    pub fn new(capacity: Bytes, depth: u32, steps: Vec<ScriptedStep>) -> Scripted {
         Scripted {
             capacity,
             depth,
@@ -77,7 +77,7 @@ impl Disk for Scripted {
     fn submit(&mut self, now: Instant, command: Command) {
         let index = self.log.len();
         let step = self.steps.get(index).or(self.steps.last()).copied();
-        let Step { service, outcome } = step.unwrap_or(Step::ok(Nanos::ZERO));
+        let ScriptedStep { service, outcome } = step.unwrap_or(ScriptedStep::ok(Nanos::ZERO));
         self.log.push((now, command));
         // A lost command leaves its place to others, as after the reset of a real disk.
         let at = now + service;
@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn the_list_decides_when_and_how() {
         let failed = Outcome::Failed(DiskError::Io);
-        let steps = vec![Step::ok(Nanos(30)), Step { service: Nanos(10), outcome: failed }];
+        let steps =
+            vec![ScriptedStep::ok(Nanos(30)), ScriptedStep { service: Nanos(10), outcome: failed }];
         let mut disk = Scripted::new(Bytes(4096), 3, steps);
         (0..3).for_each(|id| disk.submit(Instant(100), command(id)));
         assert_eq!(disk.next(), Instant(110));
@@ -142,14 +143,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "more commands than the disk holds")]
     fn the_depth_is_asserted() {
-        let mut disk = Scripted::new(Bytes(4096), 1, vec![Step::ok(Nanos(1))]);
+        let mut disk = Scripted::new(Bytes(4096), 1, vec![ScriptedStep::ok(Nanos(1))]);
         disk.submit(Instant(0), command(0));
         disk.submit(Instant(0), command(1));
     }
 
     #[test]
     fn a_lost_command_never_completes() {
-        let mut disk = Scripted::new(Bytes(4096), 1, vec![Step::ok(Nanos(u64::MAX))]);
+        let mut disk = Scripted::new(Bytes(4096), 1, vec![ScriptedStep::ok(Nanos(u64::MAX))]);
         disk.submit(Instant(0), command(0));
         disk.submit(Instant(0), command(1));
         assert_eq!(disk.next(), Instant::NEVER);

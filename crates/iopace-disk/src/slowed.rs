@@ -156,7 +156,7 @@ impl Disk for Slowed {
 mod tests {
     use super::*;
     use crate::presets::find;
-    use crate::scripted::{Scripted, Step};
+    use crate::scripted::{Scripted, ScriptedStep};
     use crate::testing::{closed_loop, scattered};
     use iopace_core::request::{Extent, Op};
 
@@ -164,7 +164,7 @@ mod tests {
 
     /// A disk that takes 10 ms for each command.
     fn slowed() -> (Slowed, Brake) {
-        let step = Step::ok(Nanos::from_millis(10));
+        let step = ScriptedStep::ok(Nanos::from_millis(10));
         Slowed::new(Box::new(Scripted::new(Bytes(1 << 20), 1, vec![step])))
     }
 

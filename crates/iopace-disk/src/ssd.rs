@@ -74,7 +74,7 @@ enum Piece {
 }
 
 #[derive(Debug, Default)]
-struct Unit {
+struct FlashUnit {
     reads: VecDeque<u64>,
     programs: VecDeque<Piece>,
     current: Option<Piece>,
@@ -82,7 +82,7 @@ struct Unit {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum SsdEvent {
     /// A command has passed the controller, a write also the interface.
     Arrived(u64),
     /// A unit has finished its piece.
@@ -102,10 +102,10 @@ struct Job {
 #[derive(Debug)]
 pub struct Ssd {
     config: SsdConfig,
-    units: Vec<Unit>,
+    units: Vec<FlashUnit>,
     /// The next unit to be programmed.
     turn: usize,
-    due: Due<Event>,
+    due: Due<SsdEvent>,
     /// Commands that are not done, by number.
     jobs: BTreeMap<u64, Job>,
     controller_free: Instant,
@@ -130,7 +130,7 @@ impl Ssd {
     /// A disk at rest, all its spare erased.
     pub fn new(config: SsdConfig) -> Ssd {
         Ssd {
-            units: (0..config.units.max(1)).map(|_| Unit::default()).collect(),
+            units: (0..config.units.max(1)).map(|_| FlashUnit::default()).collect(),
             turn: 0,
             due: Due::new(config.depth),
             jobs: BTreeMap::new(),
@@ -155,9 +155,9 @@ impl Ssd {
         while let Some((time, event)) = self.due.pop_event(now) {
             self.pass_time(time);
             match event {
-                Event::Arrived(number) => self.arrived(number),
-                Event::UnitFree(unit) => self.unit_free(unit),
-                Event::Done(number) => self.finish(number),
+                SsdEvent::Arrived(number) => self.arrived(number),
+                SsdEvent::UnitFree(unit) => self.unit_free(unit),
+                SsdEvent::Done(number) => self.finish(number),
             }
         }
         self.pass_time(now);
@@ -201,9 +201,9 @@ impl Ssd {
             }
             Op::Trim => {
                 self.erase(extent.len().get());
-                self.due.at(self.now + self.config.overhead, Event::Done(number));
+                self.due.at(self.now + self.config.overhead, SsdEvent::Done(number));
             }
-            _ => self.due.at(self.now + self.config.overhead, Event::Done(number)),
+            _ => self.due.at(self.now + self.config.overhead, SsdEvent::Done(number)),
         }
     }
 
@@ -247,7 +247,7 @@ impl Ssd {
                 at += bytes;
             }
             if !fua {
-                self.due.at(self.now + self.config.overhead, Event::Done(number));
+                self.due.at(self.now + self.config.overhead, SsdEvent::Done(number));
             }
         }
     }
@@ -287,7 +287,7 @@ impl Ssd {
                 time
             }
         };
-        self.due.at(self.now + time, Event::UnitFree(index));
+        self.due.at(self.now + time, SsdEvent::UnitFree(index));
     }
 
     fn unit_free(&mut self, index: usize) {
@@ -298,7 +298,7 @@ impl Ssd {
                 if job.pieces == 0 {
                     let len = job.command.extent.len();
                     let there = self.transfer(self.now, len);
-                    self.due.at(there + self.config.overhead, Event::Done(number));
+                    self.due.at(there + self.config.overhead, SsdEvent::Done(number));
                 }
             }
             Piece::Program { write, bytes, .. } => {
@@ -318,7 +318,7 @@ impl Ssd {
     /// All of a write is in the flash.
     fn programmed(&mut self, number: u64) {
         if self.jobs.get(&number).is_some_and(|job| job.command.fua) {
-            self.due.at(self.now + self.config.overhead, Event::Done(number));
+            self.due.at(self.now + self.config.overhead, SsdEvent::Done(number));
         }
         self.answer_flushes();
     }
@@ -328,7 +328,7 @@ impl Ssd {
         let oldest = self.programs.first_key_value().map_or(u64::MAX, |(&number, _)| number);
         let time = self.config.flush_time;
         while let Some((flush, at)) = self.flushes.next(self.now, oldest, time) {
-            self.due.at(at + self.config.overhead, Event::Done(flush));
+            self.due.at(at + self.config.overhead, SsdEvent::Done(flush));
         }
     }
 
@@ -372,7 +372,7 @@ impl Disk for Ssd {
             Op::Write => self.transfer(self.controller_free, command.extent.len()),
             _ => self.controller_free,
         };
-        self.due.at_turn(passed, number, Event::Arrived(number));
+        self.due.at_turn(passed, number, SsdEvent::Arrived(number));
     }
 
     fn next(&self) -> Instant {

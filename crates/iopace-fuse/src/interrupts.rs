@@ -18,13 +18,13 @@ pub(crate) type Told = Box<dyn FnOnce() + Send>;
 pub(crate) struct Interrupts {
     /// How many numbers the table has, of either kind: without any nothing is locked.
     count: AtomicUsize,
-    table: Mutex<Table>,
+    table: Mutex<InterruptTable>,
     /// Called with every interrupt.
     all: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
-struct Table {
+struct InterruptTable {
     /// Those that registered and were not interrupted yet.
     waiting: HashMap<u64, Told>,
     /// Those that were interrupted and are not answered yet.
@@ -33,7 +33,7 @@ struct Table {
     order: VecDeque<u64>,
 }
 
-impl Table {
+impl InterruptTable {
     fn len(&self) -> usize {
         self.waiting.len() + self.interrupted.len()
     }
@@ -61,12 +61,12 @@ impl fmt::Debug for Interrupts {
 }
 
 impl Interrupts {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, InterruptTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the table and counts anew.
-    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut InterruptTable) -> T) -> T {
         let mut table = self.table();
         let result = change(&mut table);
         self.count.store(table.len(), SeqCst);

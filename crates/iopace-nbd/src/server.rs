@@ -44,7 +44,7 @@ impl Default for ServerConfig {
 
 /// What must come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ServerState {
     /// The client's four bytes of flags.
     ExpectClientFlags,
     /// The header of an option.
@@ -67,7 +67,7 @@ enum State {
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
-    state: State,
+    state: ServerState,
     input: Vec<u8>,
     /// The received and unused part of `input`.
     filled: std::ops::Range<usize>,
@@ -90,7 +90,7 @@ impl Server {
         let option_len_max = config.option_len_max.min(INPUT_BYTES as u32);
         Server {
             config: ServerConfig { option_len_max, ..config },
-            state: State::ExpectClientFlags,
+            state: ServerState::ExpectClientFlags,
             input: vec![0; INPUT_BYTES],
             filled: 0..0,
             output,
@@ -131,7 +131,7 @@ impl Server {
     /// The next event. A closed connection reports its end again and again.
     pub fn poll(&mut self, exports: &dyn Exports) -> Event {
         loop {
-            if let State::Closed(reason) = self.state {
+            if let ServerState::Closed(reason) = self.state {
                 return Event::Close(reason);
             }
             if self.in_handshake() && !self.output.is_empty() {
@@ -145,7 +145,7 @@ impl Server {
 
     /// Bytes of the payload of the last [`Event::Write`] that were not taken yet.
     pub fn payload_left(&self) -> u32 {
-        if let State::ExpectPayload { left } = self.state { left } else { 0 }
+        if let ServerState::ExpectPayload { left } = self.state { left } else { 0 }
     }
 
     /// Takes what is already received of a payload; returns how many bytes that was.
@@ -167,8 +167,11 @@ impl Server {
         let left = left.expect("more than the payload was received");
         if self.payload_left() > 0 {
             let left = left as u32;
-            self.state =
-                if left == 0 { State::ExpectRequest } else { State::ExpectPayload { left } };
+            self.state = if left == 0 {
+                ServerState::ExpectRequest
+            } else {
+                ServerState::ExpectPayload { left }
+            };
         }
     }
 
@@ -189,28 +192,28 @@ impl Server {
     /// One transition; an event if the caller must hear of it.
     fn step(&mut self, exports: &dyn Exports) -> Option<Event> {
         match self.state {
-            State::ExpectClientFlags => self.client_flags(),
-            State::ExpectOption => self.option(),
-            State::ExpectOptionData { option, len } => self.option_data(exports, option, len),
-            State::SkipOptionData { option, left } => self.skip_option(option, left),
-            State::ExpectRequest => self.request(),
-            State::ExpectPayload { .. } => Some(Event::NeedInput),
-            State::SkipPayload { cookie, error, left } => match self.skip(left) {
+            ServerState::ExpectClientFlags => self.client_flags(),
+            ServerState::ExpectOption => self.option(),
+            ServerState::ExpectOptionData { option, len } => self.option_data(exports, option, len),
+            ServerState::SkipOptionData { option, left } => self.skip_option(option, left),
+            ServerState::ExpectRequest => self.request(),
+            ServerState::ExpectPayload { .. } => Some(Event::NeedInput),
+            ServerState::SkipPayload { cookie, error, left } => match self.skip(left) {
                 0 => {
-                    self.state = State::ExpectRequest;
+                    self.state = ServerState::ExpectRequest;
                     Some(Event::Reject { cookie, error })
                 }
                 left => {
-                    self.state = State::SkipPayload { cookie, error, left };
+                    self.state = ServerState::SkipPayload { cookie, error, left };
                     Some(Event::NeedInput)
                 }
             },
-            State::Closed(reason) => Some(Event::Close(reason)),
+            ServerState::Closed(reason) => Some(Event::Close(reason)),
         }
     }
 
     fn close(&mut self, reason: CloseReason) -> Option<Event> {
-        self.state = State::Closed(reason);
+        self.state = ServerState::Closed(reason);
         None
     }
 
@@ -225,7 +228,7 @@ impl Server {
             return self.close(CloseReason::UnknownClientFlags(flags));
         }
         self.negotiated.no_zeroes = flags & u32::from(wire::FLAG_NO_ZEROES) != 0;
-        self.state = State::ExpectOption;
+        self.state = ServerState::ExpectOption;
         None
     }
 
@@ -247,9 +250,9 @@ impl Server {
             return self.close(CloseReason::OptionTooLong(len));
         }
         self.state = if len > self.config.option_len_max {
-            State::SkipOptionData { option, left: len }
+            ServerState::SkipOptionData { option, left: len }
         } else {
-            State::ExpectOptionData { option, len }
+            ServerState::ExpectOptionData { option, len }
         };
         None
     }
@@ -268,7 +271,7 @@ impl Server {
     fn skip_option(&mut self, option: u32, left: u32) -> Option<Event> {
         let left = self.skip(left);
         if left > 0 {
-            self.state = State::SkipOptionData { option, left };
+            self.state = ServerState::SkipOptionData { option, left };
             return Some(Event::NeedInput);
         }
         let verdict = options::answer_unread(&mut self.output, &mut self.negotiated, option);
@@ -278,7 +281,7 @@ impl Server {
     fn go_on(&mut self, verdict: Verdict) -> Option<Event> {
         match verdict {
             Verdict::GoOn => {
-                self.state = State::ExpectOption;
+                self.state = ServerState::ExpectOption;
                 None
             }
             Verdict::Close(reason) => self.close(reason),
@@ -286,7 +289,7 @@ impl Server {
                 let structured = self.negotiated.structured;
                 let block_status = self.negotiated.has_context(&export);
                 self.agreed = Some(Agreed::new(&export, structured, block_status));
-                self.state = State::ExpectRequest;
+                self.state = ServerState::ExpectRequest;
                 let replies = Replies { structured };
                 Some(Event::Opened(Opened { export: export.id, replies, block_status }))
             }
@@ -300,12 +303,12 @@ impl Server {
         let agreed = self.agreed.as_ref().expect("requests come after an export was opened");
         match request::rule(&bytes, agreed) {
             Ruling::Accept(request) if request.command == Command::Write => {
-                self.state = State::ExpectPayload { left: request.len };
+                self.state = ServerState::ExpectPayload { left: request.len };
                 Some(Event::Write(request))
             }
             Ruling::Accept(request) => Some(Event::Request(request)),
             Ruling::Refuse { cookie, error, payload_len } => {
-                self.state = State::SkipPayload { cookie, error, left: payload_len };
+                self.state = ServerState::SkipPayload { cookie, error, left: payload_len };
                 None
             }
             Ruling::Close(reason) => self.close(reason),

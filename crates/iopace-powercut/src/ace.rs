@@ -8,7 +8,7 @@ mod calls;
 
 use crate::bench::{Bench, Over};
 use crate::cut::{Cutter, Names};
-use crate::node::{Kind, Node, ROOT, Random, SECTOR};
+use crate::node::{Node, NodeKind, ROOT, Random, SECTOR};
 use crate::promise::{Calls, Promise};
 use crate::report::Report;
 use calls::Caller;
@@ -17,7 +17,7 @@ use std::io;
 
 /// How the content of a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum WriteMethod {
     /// As usual.
     Buffered,
     /// By a file that was opened with these flags.
@@ -32,7 +32,7 @@ pub enum Op {
     /// A new file.
     Create(&'static str),
     /// The first two sectors of a file that is there.
-    Overwrite(&'static str, Way),
+    Overwrite(&'static str, WriteMethod),
     /// A new file with content.
     Write(&'static str),
     /// Behind the end.
@@ -83,7 +83,7 @@ const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
 /// The operations of which workloads of three are made.
 const CORE: [Op; 16] = [
     Op::Create("b"),
-    Op::Overwrite("a", Way::Buffered),
+    Op::Overwrite("a", WriteMethod::Buffered),
     Op::Write("d/b"),
     Op::Append("a"),
     Op::Mkdir("e"),
@@ -97,7 +97,7 @@ const CORE: [Op; 16] = [
     Op::Allocate("a", ZERO),
     Op::Symlink("b"),
     Op::Xattr("a"),
-    Op::Overwrite("a", Way::Flagged(libc::O_DIRECT, libc::RWF_SYNC as u32)),
+    Op::Overwrite("a", WriteMethod::Flagged(libc::O_DIRECT, libc::RWF_SYNC as u32)),
 ];
 
 /// More operations, for workloads of one and two.
@@ -110,15 +110,15 @@ const MORE: [Op; 17] = [
     Op::Unlink("d/c"),
     Op::Truncate("a", 5000),
     Op::Chmod("a"),
-    Op::Overwrite("a", Way::Opened(libc::O_DIRECT)),
-    Op::Overwrite("a", Way::Opened(libc::O_SYNC)),
-    Op::Overwrite("a", Way::Opened(libc::O_DSYNC)),
-    Op::Overwrite("a", Way::Opened(libc::O_SYNC | libc::O_DIRECT)),
-    Op::Overwrite("a", Way::Opened(libc::O_DSYNC | libc::O_DIRECT)),
-    Op::Overwrite("a", Way::Flagged(0, libc::RWF_SYNC as u32)),
-    Op::Overwrite("a", Way::Flagged(0, libc::RWF_DSYNC as u32)),
-    Op::Overwrite("a", Way::Flagged(libc::O_DIRECT, libc::RWF_DSYNC as u32)),
-    Op::Overwrite("d/c", Way::Opened(libc::O_APPEND | libc::O_SYNC)),
+    Op::Overwrite("a", WriteMethod::Opened(libc::O_DIRECT)),
+    Op::Overwrite("a", WriteMethod::Opened(libc::O_SYNC)),
+    Op::Overwrite("a", WriteMethod::Opened(libc::O_DSYNC)),
+    Op::Overwrite("a", WriteMethod::Opened(libc::O_SYNC | libc::O_DIRECT)),
+    Op::Overwrite("a", WriteMethod::Opened(libc::O_DSYNC | libc::O_DIRECT)),
+    Op::Overwrite("a", WriteMethod::Flagged(0, libc::RWF_SYNC as u32)),
+    Op::Overwrite("a", WriteMethod::Flagged(0, libc::RWF_DSYNC as u32)),
+    Op::Overwrite("a", WriteMethod::Flagged(libc::O_DIRECT, libc::RWF_DSYNC as u32)),
+    Op::Overwrite("d/c", WriteMethod::Opened(libc::O_APPEND | libc::O_SYNC)),
 ];
 
 /// Workloads of so many operations; the last one is always followed by a sync.
@@ -137,7 +137,7 @@ pub fn workloads(len: usize) -> Vec<Vec<Step>> {
     // A write that is durable by itself needs no sync after it.
     all.retain(|list| {
         list.last().is_some_and(|(op, after)| {
-            *after != After::Nothing || matches!(op, Op::Overwrite(_, Way::Flagged(..)))
+            *after != After::Nothing || matches!(op, Op::Overwrite(_, WriteMethod::Flagged(..)))
         })
     });
     all
@@ -169,8 +169,8 @@ pub fn run(bench: &Bench, all: &[Vec<Step>], seed: u64) -> Report {
         let name = format!("w{number}");
         let top = {
             let mut tree = bench.tree.lock();
-            let top = tree.preset(ROOT, &name, Node::new(Kind::Directory, 0o755));
-            let below = tree.preset(top, "d", Node::new(Kind::Directory, 0o755));
+            let top = tree.preset(ROOT, &name, Node::new(NodeKind::Directory, 0o755));
+            let below = tree.preset(top, "d", Node::new(NodeKind::Directory, 0o755));
             tree.preset(top, "a", Node::file(content(0x10)));
             tree.preset(below, "c", Node::file(content(0x20)));
             tree.begin(&[OsStr::new(&name)]);

@@ -13,7 +13,7 @@ pub struct Failed;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// A write, which was made all the same if that is true.
     Write(bool),
     /// A write-back.
@@ -30,7 +30,7 @@ pub struct Failure {
     /// The open file; 0 if that is not known.
     pub handle: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FaultKind,
 }
 
 /// Errors at random.
@@ -66,7 +66,7 @@ impl Faults {
     }
 
     /// A call got an error.
-    pub fn failed(&mut self, moment: usize, handle: u64, kind: Kind) {
+    pub fn failed(&mut self, moment: usize, handle: u64, kind: FaultKind) {
         self.failures.push(Failure { moment, handle, kind });
     }
 

@@ -13,11 +13,11 @@ mod mapped;
 use crate::bench::Bench;
 use crate::cut::{Choice, Cutter, Event, Names};
 use crate::faults::{self, Failure};
-use crate::node::{Change, Fill, Kind, NodeId, ROOT, Random, SECTOR};
+use crate::node::{Change, Fill, NodeId, NodeKind, ROOT, Random, SECTOR};
 use crate::report::Report;
 use crate::tree::Broken;
 pub use disk::Disk;
-pub use disks::Way;
+pub use disks::DiskAccess;
 use history::{Above, Content, Done, Flush, History, check, stamp};
 use iopace_core::engine::Control;
 use iopace_core::{pace, sched, window};
@@ -75,7 +75,7 @@ fn told(done: io::Result<()>) -> io::Result<bool> {
 /// Makes a request and notes it down.
 fn change(
     (bench, history): (&Bench, &History),
-    (way, client): (Way, u64),
+    (way, client): (DiskAccess, u64),
     disk: &mut dyn Disk,
     asked: &Asked,
 ) -> io::Result<()> {
@@ -130,7 +130,7 @@ fn flush(bench: &Bench, history: &History, client: u64, disk: &mut dyn Disk) -> 
 
 fn client(
     bench: &Bench,
-    (way, mut disk): (Way, Box<dyn Disk>),
+    (way, mut disk): (DiskAccess, Box<dyn Disk>),
     (number, requests): (u64, u64),
     (history, seed): (&History, u64),
 ) -> io::Result<()> {
@@ -198,7 +198,7 @@ fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
 ///
 /// # Errors
 /// The bench does not start, or a request fails that should not.
-pub fn run(way: Way, requests: u64, disorder: Disorder, seed: u64) -> io::Result<Report> {
+pub fn run(way: DiskAccess, requests: u64, disorder: Disorder, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
     let image = disks::image(&bench)?;
     // All connect before anything fails: one that comes later is not told of it.
@@ -228,7 +228,7 @@ pub fn run(way: Way, requests: u64, disorder: Disorder, seed: u64) -> io::Result
 ///
 /// # Errors
 /// The bench does not start, or a request fails.
-pub fn run_crossed(way: Way, writes: u64, broken: Broken, seed: u64) -> io::Result<Report> {
+pub fn run_crossed(way: DiskAccess, writes: u64, broken: Broken, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
     let image = disks::image(&bench)?;
     let (mut writer, mut flusher) = (way.open(&bench)?, way.open(&bench)?);
@@ -251,7 +251,7 @@ pub fn run_crossed(way: Way, writes: u64, broken: Broken, seed: u64) -> io::Resu
 ///
 /// # Errors
 /// The bench does not start, or a request fails that should not.
-pub fn run_told(way: Way, writes: u64, forgets: bool, seed: u64) -> io::Result<Report> {
+pub fn run_told(way: DiskAccess, writes: u64, forgets: bool, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
     let image = disks::image(&bench)?;
     let (mut writer, mut flusher) = (way.open(&bench)?, way.open(&bench)?);
@@ -284,7 +284,7 @@ fn begin(bench: &Bench, disorder: Disorder, seed: u64) {
     }
 }
 
-fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -> Report {
+fn cut(bench: &Bench, way: DiskAccess, (disk, history): (NodeId, History), seed: u64) -> Report {
     let (base, events, failures) = {
         let tree = bench.tree.lock();
         (tree.base.clone(), tree.events.clone(), tree.faults.failures.clone())
@@ -292,16 +292,16 @@ fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -
     // A page cache above iopace loses what could not be written as well.
     let is_cached = way.is_block() || way.is_mapped();
     let loses = |one: &&Failure| match one.kind {
-        faults::Kind::WriteBack => true,
-        faults::Kind::Write(_) => is_cached,
-        faults::Kind::Told => false,
+        faults::FaultKind::WriteBack => true,
+        faults::FaultKind::Write(_) => is_cached,
+        faults::FaultKind::Told => false,
     };
     let losses: Vec<usize> = failures.iter().filter(loses).map(|one| one.moment).collect();
-    let drops = way == Way::Loop { direct: false };
+    let drops = way == DiskAccess::Loop { direct: false };
     let above = Above { is_told_to_all: way.is_block(), drops };
     // The kernel lets a page change while it writes it back, unless the disk asks for stable ones.
     // A sector may be of several writes then, each of which it may be of by itself.
-    let tears = way.is_mapped() || way == Way::Loop { direct: false };
+    let tears = way.is_mapped() || way == DiskAccess::Loop { direct: false };
     let sectors = history.by_sector(above, &losses);
     let errors = failures.len() as u64;
     let mut report = Report { workloads: 1, errors, ..Report::default() };
@@ -314,7 +314,7 @@ fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -
         report.cuts += 1;
         for choice in few(&cutter, &mut random) {
             let state = cutter.state(&choice);
-            let data = state.get(&disk).filter(|node| node.kind == Kind::File);
+            let data = state.get(&disk).filter(|node| node.kind == NodeKind::File);
             let data = data.map_or(&[][..], |node| &node.data);
             let checked = check(data, &sectors, moment, tears).map_err(|missing| {
                 let range = (missing.since, moment);

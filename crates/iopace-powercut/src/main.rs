@@ -6,7 +6,7 @@
 
 use iopace_powercut::ace;
 use iopace_powercut::bench::{Bench, WAYS, cut_all};
-use iopace_powercut::load::{self, Disorder, Way};
+use iopace_powercut::load::{self, DiskAccess, Disorder};
 use iopace_powercut::logwrites::{Place, replay};
 use iopace_powercut::programs::{self, Program};
 use iopace_powercut::report::Report;
@@ -114,7 +114,7 @@ fn replayed(
 }
 
 fn loads(size: &Size, seed: u64, row: &mut impl FnMut(&str, Report)) -> io::Result<()> {
-    for way in Way::ALL {
+    for way in DiskAccess::ALL {
         if let Some(why) = way.missing() {
             println!("| {way} | skipped: {why} | | | |");
             continue;

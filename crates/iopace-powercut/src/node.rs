@@ -19,7 +19,7 @@ pub type Nodes = BTreeMap<NodeId, Arc<Node>>;
 
 /// The kind of a node, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NodeKind {
     /// A regular file.
     File,
     /// A directory.
@@ -32,7 +32,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// Permission bits.
     pub mode: u32,
     /// Owner and group.
@@ -49,19 +49,19 @@ pub struct Node {
 
 impl Node {
     /// An empty one.
-    pub fn new(kind: Kind, mode: u32) -> Node {
+    pub fn new(kind: NodeKind, mode: u32) -> Node {
         let (xattrs, entries) = (BTreeMap::new(), BTreeMap::new());
         Node { kind, mode, owner: (0, 0), xattrs, stamp: 0, data: Vec::new(), entries }
     }
 
     /// A file with that content.
     pub fn file(data: impl Into<Vec<u8>>) -> Node {
-        Node { data: data.into(), ..Node::new(Kind::File, 0o644) }
+        Node { data: data.into(), ..Node::new(NodeKind::File, 0o644) }
     }
 
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == NodeKind::Directory
     }
 }
 

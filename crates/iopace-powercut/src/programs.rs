@@ -6,7 +6,7 @@ mod records;
 
 use crate::bench::{Bench, Over};
 use crate::cut::{Cutter, Names};
-use crate::node::{Kind, NodeId, Nodes, ROOT, Random};
+use crate::node::{NodeId, NodeKind, Nodes, ROOT, Random};
 use crate::report::Report;
 use crate::tree::Broken;
 pub use records::records;
@@ -175,16 +175,16 @@ fn lay_out(nodes: &Nodes, directory: NodeId, at: &Path) -> io::Result<()> {
     for (name, id) in &found.entries {
         let path = at.join(name);
         match nodes.get(id).map(|node| (&node.kind, node)) {
-            Some((Kind::File, node)) => {
+            Some((NodeKind::File, node)) => {
                 fs::write(&path, &node.data)?;
                 let mode = fs::Permissions::from_mode(node.mode & 0o777 | 0o600);
                 fs::set_permissions(&path, mode)?;
             }
-            Some((Kind::Directory, _)) => {
+            Some((NodeKind::Directory, _)) => {
                 fs::create_dir(&path)?;
                 lay_out(nodes, *id, &path)?;
             }
-            Some((Kind::Link(target), _)) => std::os::unix::fs::symlink(target, &path)?,
+            Some((NodeKind::Link(target), _)) => std::os::unix::fs::symlink(target, &path)?,
             None => {}
         }
     }

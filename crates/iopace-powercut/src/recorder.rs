@@ -3,7 +3,7 @@
 mod answers;
 
 use crate::faults::Failed;
-use crate::node::{Change, Fill, Kind, Node, NodeId};
+use crate::node::{Change, Fill, Node, NodeId, NodeKind};
 use crate::tree::Shared;
 use answers::{attributes, carried_out, empty, entry, xattr};
 use iopace_fuse::{
@@ -110,7 +110,7 @@ impl Filesystem for Recorder {
 
     fn readlink(&self, _: &Request, id: INodeNo, reply: ReplyData) {
         match self.tree.lock().nodes.get(&id.0).map(|node| &node.kind) {
-            Some(Kind::Link(target)) => reply.data(target.as_encoded_bytes()),
+            Some(NodeKind::Link(target)) => reply.data(target.as_encoded_bytes()),
             _ => reply.error(Errno::EINVAL),
         }
     }
@@ -125,7 +125,7 @@ impl Filesystem for Recorder {
         reply: ReplyEntry,
     ) {
         let owner = (request.uid(), request.gid());
-        let node = Node { owner, ..Node::new(Kind::Directory, mode & !umask) };
+        let node = Node { owner, ..Node::new(NodeKind::Directory, mode & !umask) };
         entry(self.make(parent, name, node), reply);
     }
 
@@ -138,7 +138,7 @@ impl Filesystem for Recorder {
         reply: ReplyEntry,
     ) {
         let owner = (request.uid(), request.gid());
-        let node = Node { owner, ..Node::new(Kind::Link(target.into()), 0o777) };
+        let node = Node { owner, ..Node::new(NodeKind::Link(target.into()), 0o777) };
         entry(self.make(parent, name, node), reply);
     }
 
@@ -209,7 +209,7 @@ impl Filesystem for Recorder {
         reply: ReplyCreate,
     ) {
         let owner = (request.uid(), request.gid());
-        match self.make(parent, name, Node { owner, ..Node::new(Kind::File, mode & !umask) }) {
+        match self.make(parent, name, Node { owner, ..Node::new(NodeKind::File, mode & !umask) }) {
             Ok(found) => {
                 let handle = self.handle(found.ino.0);
                 let asked_by = (found.ino, Generation(0));

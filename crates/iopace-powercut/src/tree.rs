@@ -2,7 +2,7 @@
 
 use crate::cut::{Event, Sync};
 use crate::faults::{self, Failed, Faults};
-use crate::node::{Change, Kind, Node, NodeId, Nodes, ROOT, Reach, apply};
+use crate::node::{Change, Node, NodeId, NodeKind, Nodes, ROOT, Reach, apply};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub struct Shared(Arc<Mutex<Tree>>);
 
 impl Default for Shared {
     fn default() -> Shared {
-        let root = Node::new(Kind::Directory, 0o777);
+        let root = Node::new(NodeKind::Directory, 0o777);
         let nodes = Nodes::from([(ROOT, Arc::new(root))]);
         Shared(Arc::new(Mutex::new(Tree {
             base: nodes.clone(),
@@ -107,7 +107,7 @@ impl Tree {
             return Ok(());
         };
         let is_made = number & 1 == 1;
-        self.faults.failed(self.events.len(), 0, faults::Kind::Write(is_made));
+        self.faults.failed(self.events.len(), 0, faults::FaultKind::Write(is_made));
         if is_made {
             self.change(change);
         }
@@ -123,7 +123,7 @@ impl Tree {
             return Ok(());
         }
         if self.faults.tells(node, from.0) {
-            self.faults.failed(self.events.len(), from.0, faults::Kind::Told);
+            self.faults.failed(self.events.len(), from.0, faults::FaultKind::Told);
             return Err(Failed);
         }
         self.write_back(node, from.0)?;
@@ -147,7 +147,7 @@ impl Tree {
             return Ok(());
         }
         self.faults.lost(node, handle);
-        self.faults.failed(self.events.len(), handle, faults::Kind::WriteBack);
+        self.faults.failed(self.events.len(), handle, faults::FaultKind::WriteBack);
         self.events.push(Event::Lost(node, seed));
         Err(Failed)
     }

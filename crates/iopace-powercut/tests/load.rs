@@ -2,23 +2,23 @@
 //! at each moment.
 
 use iopace_powercut::bench::Bench;
-use iopace_powercut::load::{Disorder, Way, run, run_crossed, run_told};
+use iopace_powercut::load::{DiskAccess, Disorder, run, run_crossed, run_told};
 use iopace_powercut::report::Report;
 use iopace_powercut::tree::Broken;
 
 const QUIET: Disorder = Disorder::Quiet(Broken::Nothing);
 
 /// The ways that there are here.
-fn ways() -> Vec<Way> {
+fn ways() -> Vec<DiskAccess> {
     if let Some(why) = Bench::missing() {
         println!("skipped: {why}");
         return Vec::new();
     }
-    let is_there = |way: &Way| {
+    let is_there = |way: &DiskAccess| {
         let missing = way.missing();
         missing.inspect(|why| println!("skipped in part: {way}: {why}")).is_none()
     };
-    Way::ALL.into_iter().filter(is_there).collect()
+    DiskAccess::ALL.into_iter().filter(is_there).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_flush_that_does_not_arrive_is_found() {
     }
     for broken in [Broken::Fdatasync, Broken::DurableWrites] {
         // A buffered durable write through a mount is followed by a sync of the whole file.
-        for way in [Way::ALL[0], Way::ALL[5]] {
+        for way in [DiskAccess::ALL[0], DiskAccess::ALL[5]] {
             let report = run(way, 200, Disorder::Quiet(broken), 1).expect("it runs");
             assert!(report.violations > 0, "{way}: {broken:?} is not found: {report}");
         }
@@ -80,8 +80,9 @@ fn an_error_at_a_flush_is_told_to_every_client() {
         return;
     }
     // A mapping is written by its sync, and of a loop device the kernel tells one client only.
-    let is_told = |way: &Way| !matches!(way, Way::Loop { .. } | Way::Mapped(_));
-    for way in Way::ALL.into_iter().filter(is_told) {
+    let is_told =
+        |way: &DiskAccess| !matches!(way, DiskAccess::Loop { .. } | DiskAccess::Mapped(_));
+    for way in DiskAccess::ALL.into_iter().filter(is_told) {
         let [told, forgotten] = [false, true].map(|forgets| run_told(way, 8, forgets, 1));
         let (told, forgotten) = (told.expect("it runs"), forgotten.expect("it runs"));
         assert!(told.violations == 0 && told.errors >= 16, "{way}: {told}");
@@ -95,7 +96,7 @@ fn a_flush_covers_the_writes_of_other_clients() {
         let report = run_crossed(way, 20, Broken::Nothing, seed).expect("it runs");
         assert!(report.violations == 0 && report.cuts > 20, "{way}: {report}");
         let broken = run_crossed(way, 3, Broken::Fdatasync, seed).expect("it runs");
-        let is_fsync = matches!(way, Way::Mapped(_));
+        let is_fsync = matches!(way, DiskAccess::Mapped(_));
         assert!(is_fsync || broken.violations > 0, "{way}: a flush of nothing is not found");
     }
 }

@@ -6,7 +6,7 @@
 //! the whole simulator, without a recording.
 
 use iopace_sim::inputs::{Format, InputError};
-use iopace_sim::replay::{Recording, Replay, Settings};
+use iopace_sim::replay::{TraceRecording, TraceReplay, TraceSettings};
 use std::fmt::Write as _;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -78,13 +78,13 @@ fn main() -> Result<(), InputError> {
                 let reader: Box<dyn BufRead + Send> = Box::new(Shared(Arc::clone(&text), 0));
                 Ok(reader)
             };
-            Recording::survey("trace", format, Box::new(open), |_| ())
+            TraceRecording::survey("trace", format, Box::new(open), |_| ())
         };
         let first = timed(&format!("{name}, survey"), recording)?;
         let mut all = vec![first];
         for disk in ["null", "ssd-sata"] {
             for scheduler in ["fifo", "fair"] {
-                let replay = Replay::of(disk, all, Settings::default());
+                let replay = TraceReplay::of(disk, all, TraceSettings::default());
                 let chosen = iopace_core::sched::find(scheduler);
                 timed(&format!("{name}, {disk}, {scheduler}"), || replay.run(chosen, &|_| ()))?;
                 all = replay.recordings;

@@ -10,13 +10,13 @@ use iopace_core::units::Bytes;
 use iopace_sim::run::run;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::tables::geom;
-use iopace_sim::task::{Kind, Task};
+use iopace_sim::task::{Task, TaskKind};
 use std::time::Instant;
 
 /// Sixteen lanes of 4 KiB random reads on a disk without delay: the loop and the engine alone.
 fn bare() -> Scenario {
     let region = Extent::new(Bytes(0), Bytes(1 << 30)).expect("small");
-    let mut task = Task::new("random", Kind::Random, region);
+    let mut task = Task::new("random", TaskKind::Random, region);
     task.depth = 16;
     task.think = Nanos::from_micros(10);
     let mut scenario = Scenario::new("speed of the simulator", "null");

@@ -5,7 +5,7 @@
 use crate::report::RunReport;
 use crate::run::World;
 use crate::scenario::Scenario;
-use crate::trace::{Trace, Tracing};
+use crate::trace::{RunTrace, Tracing};
 use iopace_core::pace::domain::Domain;
 use iopace_core::pace::{Budget, Thresholds};
 use iopace_core::request::GroupId;
@@ -31,7 +31,7 @@ pub enum Division {
 #[derive(Debug)]
 pub struct FleetReport {
     /// Of each disk.
-    pub members: Vec<(RunReport, Trace)>,
+    pub members: Vec<(RunReport, RunTrace)>,
     /// Dirty memory of all of them together, at the end of each step.
     pub dirty: Vec<Bytes>,
 }

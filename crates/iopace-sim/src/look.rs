@@ -11,9 +11,9 @@ pub struct Look {
     /// When.
     pub at: Instant,
     /// Stage pace and dirty memory.
-    pub pace: pace::Picture,
+    pub pace: pace::PacePicture,
     /// Stage window.
-    pub window: window::Picture,
+    pub window: window::WindowPicture,
     /// Requests at the disk.
     pub in_flight_count: usize,
     /// Requests in line: without a slot, or in the scheduler.

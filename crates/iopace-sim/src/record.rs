@@ -328,7 +328,7 @@ pub fn kb_s(bytes: u64, time: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::{Kind, Task};
+    use crate::task::{Task, TaskKind};
 
     #[test]
     fn a_run_of_any_length_has_some_hundred_steps() {
@@ -346,7 +346,7 @@ mod tests {
         let mut scenario = Scenario::new("a test", "none");
         let region = crate::task::region(0, 1 << 30);
         for name in ["a", "b"] {
-            scenario.tasks.push(Task::new(name, Kind::DdWrite, region));
+            scenario.tasks.push(Task::new(name, TaskKind::DdWrite, region));
         }
         let mut recorder = Recorder::new(&scenario, &[], Steps::of(&scenario));
         let total = 10 * PAUSES_MAX as u64;

@@ -1,18 +1,19 @@
 //! Traces and job files, run under one scheduler after the other.
 //!
-//! A [`Replay`] is what is the same in all of these runs: a scenario with the tasks of a job file,
-//! or none, and the traces that are replayed beside each other, each from its own first request on.
+//! A [`TraceReplay`] is what is the same in all of these runs: a scenario with the tasks of a job
+//! file, or none, and the traces that are replayed beside each other, each from its own first
+//! request on.
 
 use crate::disks;
 use crate::inputs::OUTSTANDING_MAX;
 use crate::inputs::order::Ordered;
 use crate::inputs::place::{Fit, Placed, Placing, Speed, Tick};
 use crate::inputs::survey::Survey;
-use crate::inputs::{Format, InputError, Trace};
+use crate::inputs::{Format, InputError, InputTrace};
 use crate::record::{self, Recorder, Steps, step_of};
 use crate::report::ReplayReport;
 use crate::run::World;
-use crate::run::sources::{Feed, Pace, Source};
+use crate::run::sources::{Feed, RequestSource, SourcePace};
 use crate::scenario::{Chosen, Scenario};
 use crate::trace::Tracing;
 use iopace_core::sched::Algorithm;
@@ -30,7 +31,7 @@ pub const HEAD_BYTES: usize = 4_096;
 pub type Open = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, InputError> + Send + Sync>;
 
 /// One trace.
-pub struct Recording {
+pub struct TraceRecording {
     /// Its name in messages.
     pub file: String,
     /// Its format.
@@ -58,7 +59,7 @@ pub enum Loop {
 
 /// How traces are replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct TraceSettings {
     /// When.
     pub turn: Loop,
     /// How fast.
@@ -68,16 +69,16 @@ pub struct Settings {
 }
 
 /// What is replayed.
-pub struct Replay {
+pub struct TraceReplay {
     /// The disk, and the tasks beside the traces.
     pub scenario: Scenario,
     /// The traces.
-    pub recordings: Vec<Recording>,
+    pub recordings: Vec<TraceRecording>,
     /// How.
-    pub settings: Settings,
+    pub settings: TraceSettings,
 }
 
-impl Recording {
+impl TraceRecording {
     /// Reads a trace once to see what is in it; `tick` is told now and then how many requests that
     /// were.
     ///
@@ -88,17 +89,17 @@ impl Recording {
         format: Format,
         open: Open,
         tick: impl FnMut(u64),
-    ) -> Result<Recording, InputError> {
-        let trace = Trace::new(file, format, open()?)?;
+    ) -> Result<TraceRecording, InputError> {
+        let trace = InputTrace::new(file, format, open()?)?;
         let survey = Survey::of(&mut Ordered::new(trace, format), tick)?;
-        Ok(Recording { file: file.into(), format, open, survey })
+        Ok(TraceRecording { file: file.into(), format, open, survey })
     }
 
     /// How it lies on a disk of that name.
     ///
     /// # Errors
     /// There is no such disk, or the trace is not to be made to fit.
-    pub fn placing(&self, disk: &str, settings: &Settings) -> Result<Placing, InputError> {
+    pub fn placing(&self, disk: &str, settings: &TraceSettings) -> Result<Placing, InputError> {
         let fail = |message| InputError { file: self.file.clone(), place: None, message };
         let capacity = disks::build(disk).map_err(fail)?.capacity();
         Placing::new(&self.survey, capacity, settings.fit, settings.speed).map_err(fail)
@@ -115,32 +116,32 @@ impl Recording {
     fn source<'a>(
         &'a self,
         disk: &str,
-        settings: &Settings,
+        settings: &TraceSettings,
         first_tally: usize,
         tick: Tick<'a>,
-    ) -> Result<Source<'a>, InputError> {
+    ) -> Result<RequestSource<'a>, InputError> {
         let placing = self.placing(disk, settings)?;
-        let trace = Trace::new(&self.file, self.format, (self.open)()?)?;
+        let trace = InputTrace::new(&self.file, self.format, (self.open)()?)?;
         let pieces = Placed::new(Ordered::new(trace, self.format), placing, tick);
         let pace = match settings.turn {
-            Loop::Open => Pace::Open,
-            Loop::Closed { keeps_pauses, .. } => Pace::Closed { keeps_pauses },
+            Loop::Open => SourcePace::Open,
+            Loop::Closed { keeps_pauses, .. } => SourcePace::Closed { keeps_pauses },
         };
         let tallies_count = self.survey.streams.len();
         let feed = Feed::Trace { pieces: Box::new(pieces), first_tally, tallies_count };
-        Ok(Source::new(feed, pace, self.limit(settings.turn)))
+        Ok(RequestSource::new(feed, pace, self.limit(settings.turn)))
     }
 }
 
-impl Replay {
+impl TraceReplay {
     /// A replay of traces on a disk, without any task.
-    pub fn of(disk: &str, recordings: Vec<Recording>, settings: Settings) -> Replay {
+    pub fn of(disk: &str, recordings: Vec<TraceRecording>, settings: TraceSettings) -> TraceReplay {
         let mut scenario = Scenario::new("a replay", disk);
         scenario.warmup = Nanos::ZERO;
         // A trace may last for weeks: it ends with its last request.
         scenario.duration = Nanos(u64::MAX / 2);
         scenario.until_done = true;
-        Replay { scenario, recordings, settings }
+        TraceReplay { scenario, recordings, settings }
     }
 
     /// Requests of all traces; none for a job file, which says when it ends.
@@ -165,7 +166,7 @@ impl Replay {
     /// under every scheduler; tasks of a job file in its order.
     ///
     /// # Errors
-    /// As [`Replay::run`].
+    /// As [`TraceReplay::run`].
     pub fn run_recorded(
         &self,
         scheduler: Option<&'static Algorithm>,
@@ -205,7 +206,7 @@ impl Replay {
     /// The steps of a recording: an open loop lasts as long as its longest trace, or longer; how
     /// long a closed one lasts is seen when it is over.
     fn steps(&self) -> Steps {
-        let length = |one: &Recording| self.settings.speed.scale(one.survey.length);
+        let length = |one: &TraceRecording| self.settings.speed.scale(one.survey.length);
         let longest = self.recordings.iter().map(length).max();
         match (longest, self.settings.turn) {
             (Some(longest), Loop::Open) => Steps::Growing(step_of(longest).max(STEP_FIRST)),

@@ -84,9 +84,9 @@ pub struct Scenario {
     /// Most bytes of a command into which requests are merged that adjoin each other; zero: none.
     pub merge_max: Bytes,
     /// The policy of stage window.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
     /// The pause that it aims at with few writers, if it aims at one.
     pub pause_target: Nanos,
     /// The scheduler where none is inserted.
@@ -246,9 +246,9 @@ pub enum Change {
     /// Another group pays for a task.
     Move(usize, GroupId),
     /// The policy of stage pace is exchanged.
-    Pace(&'static pace::Policy),
+    Pace(&'static pace::PacePolicy),
     /// The policy of stage window is exchanged.
-    Window(&'static window::Policy),
+    Window(&'static window::WindowPolicy),
     /// Most requests at the disk.
     Depth(u32),
     /// How much may be dirty.

@@ -3,7 +3,7 @@
 
 use crate::figure::Figure;
 use crate::scenario::keys::{self, Key, Registry, Type};
-use crate::task::Kind;
+use crate::task::TaskKind;
 use crate::units::{RATES, SIZES, TIMES};
 use iopace_core::{pace, sched, window};
 use iopace_disk::model::{self, Spec};
@@ -60,9 +60,9 @@ fn rules(all: &[Key]) -> Vec<Value> {
     }
     if std::ptr::eq(all, keys::TASK) {
         let special =
-            |name: &&str| !Kind::ALL.iter().any(|(kind, ..)| kind.settings().contains(name));
+            |name: &&str| !TaskKind::ALL.iter().any(|(kind, ..)| kind.settings().contains(name));
         let common: Vec<&str> = all.iter().map(|key| key.name).filter(special).collect();
-        let kinds = Kind::ALL.iter().map(|(kind, name, _)| {
+        let kinds = TaskKind::ALL.iter().map(|(kind, name, _)| {
             let names: Vec<&str> = common.iter().chain(kind.settings()).copied().collect();
             when("kind", name, json!({ "propertyNames": { "enum": names } }))
         });
@@ -132,7 +132,9 @@ fn entries(registry: Registry) -> Vec<(&'static str, String)> {
         Registry::Paces => {
             pace::REGISTRY.iter().map(|all| (all.name, all.summary.into())).collect()
         }
-        Registry::Kinds => Kind::ALL.iter().map(|(_, name, doc)| (*name, (*doc).into())).collect(),
+        Registry::Kinds => {
+            TaskKind::ALL.iter().map(|(_, name, doc)| (*name, (*doc).into())).collect()
+        }
         Registry::Figures => {
             Figure::ALL.iter().map(|(_, name, unit)| (*name, format!("in {unit}"))).collect()
         }

@@ -156,14 +156,14 @@ pub(crate) fn ms(time: Nanos) -> Milli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::{Kind, region};
+    use crate::task::{TaskKind, region};
 
     #[test]
     fn rates_count_the_active_part_of_the_measured_time() {
         let mut scenario = Scenario::new("a test", "none");
         scenario.duration = Nanos::from_secs(20);
         scenario.warmup = Nanos::from_secs(5);
-        let mut task = Task::new("dd", Kind::DdRead, region(0, 1 << 30));
+        let mut task = Task::new("dd", TaskKind::DdRead, region(0, 1 << 30));
         task.stop = Instant::ZERO + Nanos::from_secs(15);
         let mut tally = Tally::default();
         for _ in 0..100 {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_waiting_request_counts_in_the_latency_only() {
         let scenario = Scenario::new("a test", "none");
-        let task = Task::new("cvs", Kind::Cvs, region(0, 1 << 30));
+        let task = Task::new("cvs", TaskKind::Cvs, region(0, 1 << 30));
         let mut tally = Tally::default();
         tally.wait(Nanos::from_secs(50));
         let report = tally.report("a kind", active_time(&scenario, &task));

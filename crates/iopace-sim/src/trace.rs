@@ -19,7 +19,7 @@ pub const PAUSES_MAX: usize = 100_000;
 
 /// All looks and pauses of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct RunTrace {
     /// In order of time.
     pub looks: Vec<Look>,
     /// In order of time; the first [`PAUSES_MAX`].
@@ -65,7 +65,7 @@ fn figures(look: &Look) -> [Milli; 20] {
     ]
 }
 
-impl Trace {
+impl RunTrace {
     /// The looks as comma-separated values, with a header line.
     pub fn csv(&self) -> String {
         let mut text = format!("{COLUMNS}\n");
@@ -96,13 +96,13 @@ impl Trace {
 pub(crate) struct Tracing {
     every: Nanos,
     next: Instant,
-    trace: Trace,
+    trace: RunTrace,
     recorder: Option<Recorder>,
 }
 
 impl Tracing {
     pub(crate) fn new(every: Nanos) -> Tracing {
-        let (every, trace) = (every.max(Nanos(1)), Trace::default());
+        let (every, trace) = (every.max(Nanos(1)), RunTrace::default());
         Tracing { every, next: Instant::ZERO, trace, recorder: None }
     }
 
@@ -171,7 +171,7 @@ impl Tracing {
         }
     }
 
-    pub(crate) fn end(mut self) -> Trace {
+    pub(crate) fn end(mut self) -> RunTrace {
         if let Some(recorder) = self.recorder {
             self.trace.recording = Some(recorder.end(std::mem::take(&mut self.trace.looks)));
         }

@@ -3,16 +3,17 @@
 
 use iopace_core::sched::recommended;
 use iopace_sim::milli::Milli;
-use iopace_sim::tables::Row;
+use iopace_sim::tables::TableRow;
 use iopace_sim::tables::{commits, rivals};
 
 /// A figure in which the default is more than a fiftieth worse than `fifo`.
 type Worse = (&'static str, &'static str);
 
 /// All of them; more is better but for times.
-fn worse(rows: &[Row], figures: &[&'static str]) -> Vec<Worse> {
+fn worse(rows: &[TableRow], figures: &[&'static str]) -> Vec<Worse> {
     let value = |row: &str, variant: &str, figure: &str| {
-        let is_it = |cell: &&Row| (cell.row, cell.variant, cell.figure) == (row, variant, figure);
+        let is_it =
+            |cell: &&TableRow| (cell.row, cell.variant, cell.figure) == (row, variant, figure);
         rows.iter().find(is_it).expect("a cell of the table").value
     };
     let mut names: Vec<&'static str> = rows.iter().map(|row| row.row).collect();

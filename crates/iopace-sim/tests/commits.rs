@@ -1,10 +1,10 @@
 //! Commits beside bulk I/O with nothing set: nobody is starved under `fair`.
 
 use iopace_sim::milli::Milli;
-use iopace_sim::tables::Row;
+use iopace_sim::tables::TableRow;
 use iopace_sim::tables::commits::{DISKS, commits};
 
-fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
+fn value(rows: &[TableRow], row: &str, variant: &str, figure: &str) -> Milli {
     let found = rows.iter().find(|r| (r.row, r.variant, r.figure) == (row, variant, figure));
     found.unwrap_or_else(|| panic!("no {figure} of {row} under {variant}")).value
 }

@@ -10,7 +10,7 @@ use iopace_sim::random::Random;
 use iopace_sim::report::RunReport;
 use iopace_sim::run::run;
 use iopace_sim::scenario::{Chosen, DEVICE, Scenario};
-use iopace_sim::task::{Kind, Task};
+use iopace_sim::task::{Task, TaskKind};
 
 const WEIGHTS: [u32; 5] = [50, 100, 200, 400, 1_000];
 
@@ -51,7 +51,11 @@ fn scenario(grown: &Grown, scheduler: &str, seed: u64) -> Scenario {
     let tasks = grown.leaves.iter().enumerate().map(|(index, (group, _))| {
         let offset = Bytes(index as u64 * region.0);
         let region = Extent::new(offset, region).expect("small");
-        Task { depth: 48, group: *group, ..Task::new(&format!("t{index}"), Kind::Random, region) }
+        Task {
+            depth: 48,
+            group: *group,
+            ..Task::new(&format!("t{index}"), TaskKind::Random, region)
+        }
     });
     let chosen = Chosen::defaults(find(scheduler).expect("a scheduler of the registry"));
     Scenario {
@@ -90,7 +94,11 @@ fn every_group_has_its_part_and_the_disk_loses_nothing() {
 
 /// Groups side by side with weights of 1 to 4, each with one task of this kind, on a disk and with
 /// slots for which nobody has said anything.
-fn side_by_side(disk: &'static str, (kind, kib, depth): (Kind, u64, u32), count: u64) -> RunReport {
+fn side_by_side(
+    disk: &'static str,
+    (kind, kib, depth): (TaskKind, u64, u32),
+    count: u64,
+) -> RunReport {
     // Some four goes of each at least, after as many that do not count.
     let (seconds, len) = if disk.starts_with("hdd") { (40 + count, 100) } else { (1, 100) };
     let mut scenario = Scenario {
@@ -121,7 +129,7 @@ fn weighted_jain(report: &RunReport, count: u64) -> f64 {
 
 #[test]
 fn weights_hold_among_two_to_256_groups_with_nothing_else_set() {
-    let (random, stream) = ((Kind::Random, 4, 32), (Kind::Sequential, 64, 4));
+    let (random, stream) = ((TaskKind::Random, 4, 32), (TaskKind::Sequential, 64, 4));
     for (disk, load, least) in [
         ("hdd-sata-250g-ncq", random, 0.98),
         ("hdd-sata-250g-ncq", stream, 0.98),
@@ -143,7 +151,7 @@ fn weights_hold_among_two_to_256_groups_with_nothing_else_set() {
 
 #[test]
 fn streams_lose_nothing_by_a_disk_that_orders_their_requests() {
-    let stream = (Kind::Sequential, 64, 4);
+    let stream = (TaskKind::Sequential, 64, 4);
     for count in [2, 16] {
         let [ncq, plain] = ["hdd-sata-250g-ncq", "hdd-sata-250g"]
             .map(|disk| ops(&side_by_side(disk, stream, count)));

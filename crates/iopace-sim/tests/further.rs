@@ -6,7 +6,7 @@
 use iopace_sim::milli::Milli;
 use iopace_sim::tables::further::curves::TRADES;
 use iopace_sim::tables::further::further;
-use iopace_sim::tables::{Row, format};
+use iopace_sim::tables::{TableRow, format};
 use std::path::Path;
 
 mod targets;
@@ -25,7 +25,7 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
         "the table differs from snapshots/further.txt (IOPACE_BLESS=1 accepts it):\n{text}"
     );
     // Declared, with the reason in `tables/further.rs`.
-    let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
+    let broken: Vec<&TableRow> = rows.iter().filter(|row| row.holds == Some(false)).collect();
     let names: Vec<_> = broken.iter().map(|row| (row.row, row.variant, row.figure)).collect();
     let ours = "guaranteed-nonblocking";
     let declared = [
@@ -40,10 +40,10 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
 }
 
 /// Longer slices give both programs more together, and let the other one wait longer.
-fn curves_rise(rows: &[Row]) {
+fn curves_rise(rows: &[TableRow]) {
     for mix in TRADES {
         for figure in ["efficiency", "cvs_p99_ms"] {
-            let is_point = |row: &&Row| {
+            let is_point = |row: &&TableRow| {
                 row.row == mix && row.variant.starts_with("slice") && row.figure == figure
             };
             let points: Vec<Milli> = rows.iter().filter(is_point).map(|row| row.value).collect();

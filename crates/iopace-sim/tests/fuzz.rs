@@ -6,7 +6,7 @@ use iopace_core::request::RequestId;
 use iopace_core::sched::{Algorithm, Pop, Profile, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
-use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
+use iopace_sim::fuzz::{FOUND_MAX, SearchOutcome, search, trial};
 use iopace_sim::scenario::{Chosen, Scenario};
 
 /// Of a run, unless the environment says otherwise: some ten seconds.
@@ -84,7 +84,7 @@ fn plant(broken: &'static Algorithm, scenario: &mut Scenario) {
     }
 }
 
-fn found(broken: &'static Algorithm) -> Outcome {
+fn found(broken: &'static Algorithm) -> SearchOutcome {
     search(1, Some(256), 1, &|scenario| plant(broken, scenario), &|_, _| true)
 }
 

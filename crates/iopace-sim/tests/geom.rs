@@ -5,7 +5,7 @@
 
 use iopace_core::sched::recommended;
 use iopace_core::time::Nanos;
-use iopace_sim::tables::{Row, format, geom};
+use iopace_sim::tables::{TableRow, format, geom};
 use std::path::Path;
 
 mod targets;
@@ -19,7 +19,7 @@ fn the_table_is_as_reviewed_and_all_bounds_hold() {
     };
     // A program that takes the scheduler it is given has what the source's scheduler promised.
     assert_eq!(bounds_of(recommended().name), bounds_of("rr"));
-    let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
+    let broken: Vec<&TableRow> = rows.iter().filter(|row| row.holds == Some(false)).collect();
     assert!(broken.is_empty(), "{broken:?}");
     let text = format::table(&rows);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../snapshots/geom.txt");
@@ -40,7 +40,7 @@ fn the_table_is_complete_and_agrees_with_single_outcomes() {
     let rows = geom::geom(2, duration);
     for row in geom::ROWS {
         for variant in geom::variants() {
-            let of = |r: &&Row| (r.row, r.variant) == (row, variant);
+            let of = |r: &&TableRow| (r.row, r.variant) == (row, variant);
             let figures: Vec<&str> = rows.iter().filter(of).map(|r| r.figure).collect();
             let wanted: &[&str] = match row {
                 "dd-read" | "dd-write" => &["dd_mb_s", "dd_share"],
@@ -56,5 +56,5 @@ fn the_table_is_complete_and_agrees_with_single_outcomes() {
         assert_eq!(outcome.figure(row.figure), Some(row.value), "{}", row.figure);
     }
     assert_eq!(geom::source("dd-write+cvs", "none").cvs, Some("very slow"));
-    assert_eq!(geom::source("dd-write+cvs", "as"), geom::Source::default());
+    assert_eq!(geom::source("dd-write+cvs", "as"), geom::SourceFigures::default());
 }

@@ -1,7 +1,7 @@
 //! Merging, measured: what the manual says of it.
 
 use iopace_sim::milli::Milli;
-use iopace_sim::tables::Row;
+use iopace_sim::tables::TableRow;
 use iopace_sim::tables::merge::{FIGURES, in_the_manual, merge};
 
 #[test]
@@ -9,7 +9,7 @@ fn streams_of_small_requests_gain_and_the_manual_has_the_figures() {
     let rows = merge(1);
     for both in rows.chunks(2 * FIGURES.len()) {
         let figure = |name: &str| -> [Milli; 2] {
-            let of_name = |row: &&Row| row.figure == name;
+            let of_name = |row: &&TableRow| row.figure == name;
             let mut values = both.iter().filter(of_name).map(|row| row.value);
             [(); 2].map(|()| values.next().expect("without merging, and with it"))
         };

@@ -4,7 +4,7 @@
 //! says in words why the numbers moved.
 
 use iopace_sim::tables::pace::{ROWS, VARIANTS, figures, pace, setups};
-use iopace_sim::tables::{Row, format};
+use iopace_sim::tables::{TableRow, format};
 use std::path::Path;
 
 mod targets;
@@ -25,7 +25,7 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
         text == reviewed,
         "the table differs from snapshots/pace.txt (IOPACE_BLESS=1 accepts it):\n{text}"
     );
-    let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
+    let broken: Vec<&TableRow> = rows.iter().filter(|row| row.holds == Some(false)).collect();
     let names: Vec<_> = broken.iter().map(|row| (row.row, row.figure)).collect();
     let declared =
         [("rsync", "empty_s"), ("write-cost", "cost_10000"), ("write-cost", "cost_1000_hdd")];

@@ -1,6 +1,6 @@
 //! The length of a go on a disk with a head: the trade is that of the manual.
 
-use iopace_sim::tables::Row;
+use iopace_sim::tables::TableRow;
 use iopace_sim::tables::quantum::{VARIANTS, in_the_manual, quantum};
 
 #[test]
@@ -8,7 +8,7 @@ fn longer_goes_cost_latency_and_give_throughput_as_the_manual_says() {
     let rows = quantum(1);
     for of_mix in rows.chunks(rows.len() / 3) {
         let values = |figure: &str| -> Vec<i64> {
-            let of_figure = |row: &&Row| row.figure == figure;
+            let of_figure = |row: &&TableRow| row.figure == figure;
             of_mix.iter().filter(of_figure).map(|row| row.value.0).collect()
         };
         for figure in ["sum", "small_p99_ms"] {

@@ -4,18 +4,18 @@ use iopace_core::sched::REGISTRY;
 use iopace_sim::inputs::place::{Fit, Speed};
 use iopace_sim::inputs::{Format, fio};
 use iopace_sim::record;
-use iopace_sim::replay::{Loop, Open, Recording, Replay, Settings};
+use iopace_sim::replay::{Loop, Open, TraceRecording, TraceReplay, TraceSettings};
 use iopace_sim::report::ReplayReport;
 use iopace_sim::scenario::Scenario;
-use iopace_sim::study::Outcome;
+use iopace_sim::study::VariantOutcome;
 use iopace_sim::study::html::replay_page;
 use iopace_sim::study::replay::{csv, outcome};
 use std::io::{BufReader, Cursor, Read};
 use std::sync::Mutex;
 
-fn recording(format: Format, bytes: Vec<u8>) -> Recording {
+fn recording(format: Format, bytes: Vec<u8>) -> TraceRecording {
     let open: Open = Box::new(move || Ok(Box::new(Cursor::new(bytes.clone()))));
-    Recording::survey("a trace", format, open, |_| ()).expect("a legal trace")
+    TraceRecording::survey("a trace", format, open, |_| ()).expect("a legal trace")
 }
 
 /// An iolog of 4 KiB reads, one every so many microseconds, at scattered places.
@@ -28,24 +28,24 @@ fn iolog(count: u64, every_us: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn replay(disk: &str, bytes: Vec<u8>, settings: Settings) -> ReplayReport {
-    let replay = Replay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
+fn replay(disk: &str, bytes: Vec<u8>, settings: TraceSettings) -> ReplayReport {
+    let replay = TraceReplay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
     replay.run(None, &|_| ()).expect("it runs")
 }
 
 #[test]
 fn an_open_loop_keeps_to_the_time_stamps() {
-    let report = replay("null", iolog(1_000, 1_000), Settings::default());
+    let report = replay("null", iolog(1_000, 1_000), TraceSettings::default());
     assert_eq!((report.requests, report.late, report.unfinished), (1_000, 0, 0));
     assert_eq!(report.elapsed_ms.0, 999_000);
-    let fast = Settings { speed: Speed::parse("4").expect("4"), ..Settings::default() };
+    let fast = TraceSettings { speed: Speed::parse("4").expect("4"), ..TraceSettings::default() };
     assert_eq!(replay("null", iolog(1_000, 1_000), fast).elapsed_ms.0, 249_750);
 }
 
 #[test]
 fn an_open_loop_that_is_too_fast_shows_in_the_latency() {
     // A disk of some hundred requests a second gets two thousand of them.
-    let report = replay("hdd-sata-250g", iolog(20_000, 500), Settings::default());
+    let report = replay("hdd-sata-250g", iolog(20_000, 500), TraceSettings::default());
     assert_eq!((report.all.ops, report.unfinished), (20_000, 0));
     assert!(report.late > 10_000, "more than 4096 were due: {}", report.late);
     assert!(report.late_max_ms.0 > 1_000_000, "{}", report.late_max_ms);
@@ -55,9 +55,9 @@ fn an_open_loop_that_is_too_fast_shows_in_the_latency() {
 
 #[test]
 fn a_closed_loop_goes_as_fast_as_the_disk() {
-    let closed = |depth, keeps_pauses| Settings {
+    let closed = |depth, keeps_pauses| TraceSettings {
         turn: Loop::Closed { depth, keeps_pauses },
-        ..Settings::default()
+        ..TraceSettings::default()
     };
     let one = replay("ssd-sata", iolog(2_000, 10_000), closed(None, false));
     let deep = replay("ssd-sata", iolog(2_000, 10_000), closed(Some(32), false));
@@ -79,10 +79,10 @@ fn the_depth_of_a_closed_loop_is_that_of_the_trace_where_it_tells() {
 #[test]
 fn every_scheduler_replays_it_and_twice_the_same() {
     let bytes = iolog(3_000, 5_000);
-    let replay = Replay::of(
+    let replay = TraceReplay::of(
         "hdd-sata-250g",
         vec![recording(Format::Iolog, bytes.clone()), recording(Format::Iolog, bytes)],
-        Settings::default(),
+        TraceSettings::default(),
     );
     let algorithms = REGISTRY.iter().map(|algorithm| Some(*algorithm)).chain([None]);
     for algorithm in algorithms {
@@ -98,11 +98,12 @@ fn every_scheduler_replays_it_and_twice_the_same() {
 fn a_trace_beyond_the_disk_wraps_scales_or_is_refused() {
     let far = b"fio version 3 iolog\n0 /f read 0 4096\n5 /f write 900000000000000 1048576\n";
     for fit in [Fit::Wrap, Fit::Scale] {
-        let report = replay("null", far.to_vec(), Settings { fit, ..Settings::default() });
+        let report =
+            replay("null", far.to_vec(), TraceSettings { fit, ..TraceSettings::default() });
         assert_eq!((report.all.failed, report.all.bytes), (0, 4_096 + 1_048_576), "{fit:?}");
     }
-    let settings = Settings { fit: Fit::Refuse, ..Settings::default() };
-    let refused = Replay::of("null", vec![recording(Format::Iolog, far.to_vec())], settings);
+    let settings = TraceSettings { fit: Fit::Refuse, ..TraceSettings::default() };
+    let refused = TraceReplay::of("null", vec![recording(Format::Iolog, far.to_vec())], settings);
     let error = refused.run(None, &|_| ()).expect_err("too far").to_string();
     assert!(error.contains("--fit wrap"), "{error}");
 }
@@ -127,8 +128,9 @@ impl Read for Million {
 #[test]
 fn a_million_requests_are_replayed_as_they_are_read() {
     let open: Open = Box::new(|| Ok(Box::new(BufReader::new(Million(0, Vec::new())))));
-    let recording = Recording::survey("a", Format::Msr, open, |_| ()).expect("legal");
-    let report = Replay::of("null", vec![recording], Settings::default()).run(None, &|_| ());
+    let recording = TraceRecording::survey("a", Format::Msr, open, |_| ()).expect("legal");
+    let report =
+        TraceReplay::of("null", vec![recording], TraceSettings::default()).run(None, &|_| ());
     let report = report.expect("it runs");
     assert_eq!((report.all.ops, report.all.bytes), (1_000_000, 4_096_000_000));
     assert_eq!(report.elapsed_ms.0, 9_999_990);
@@ -144,8 +146,12 @@ fn two_streams(count: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn recorded(disk: &str, bytes: Vec<u8>, settings: Settings) -> (ReplayReport, record::Recording) {
-    let replay = Replay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
+fn recorded(
+    disk: &str,
+    bytes: Vec<u8>,
+    settings: TraceSettings,
+) -> (ReplayReport, record::Recording) {
+    let replay = TraceReplay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
     let (report, recording) = replay.run_recorded(None, &|_| ()).expect("it runs");
     assert_eq!(Ok(&report), replay.run(None, &|_| ()).as_ref(), "recording changes nothing");
     (report, recording)
@@ -153,11 +159,11 @@ fn recorded(disk: &str, bytes: Vec<u8>, settings: Settings) -> (ReplayReport, re
 
 #[test]
 fn the_steps_of_a_recording_add_up_to_the_report() {
-    let closed = Settings {
+    let closed = TraceSettings {
         turn: Loop::Closed { depth: Some(4), keeps_pauses: false },
-        ..Settings::default()
+        ..TraceSettings::default()
     };
-    for settings in [Settings::default(), closed] {
+    for settings in [TraceSettings::default(), closed] {
         let (report, recording) = recorded("ssd-sata", two_streams(3_001), settings);
         let names: Vec<&str> = recording.tasks.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["/b", "/a"], "the one with the most requests is the first");
@@ -178,7 +184,8 @@ fn the_steps_of_a_recording_add_up_to_the_report() {
 #[test]
 fn a_recording_does_not_grow_with_a_replay_that_overruns() {
     // Recorded within two seconds; the disk takes minutes.
-    let (report, recording) = recorded("hdd-sata-250g", iolog(4_000, 500), Settings::default());
+    let (report, recording) =
+        recorded("hdd-sata-250g", iolog(4_000, 500), TraceSettings::default());
     assert!(report.elapsed_ms.0 > 10_000_000, "{}", report.elapsed_ms);
     assert!((300..=600).contains(&recording.looks.len()), "{}", recording.looks.len());
     assert_eq!(recording.tasks[0].ops(), 4_000);
@@ -189,10 +196,10 @@ fn a_recording_does_not_grow_with_a_replay_that_overruns() {
 #[test]
 fn progress_counts_the_requests_of_all_traces() {
     let bytes = iolog(10_000, 100);
-    let replay = Replay::of(
+    let replay = TraceReplay::of(
         "null",
         vec![recording(Format::Iolog, bytes.clone()), recording(Format::Iolog, bytes)],
-        Settings::default(),
+        TraceSettings::default(),
     );
     let seen = Mutex::new(Vec::new());
     replay.run(None, &|read| seen.lock().expect("nobody panics").push(read)).expect("it runs");
@@ -203,9 +210,9 @@ fn progress_counts_the_requests_of_all_traces() {
 
 #[test]
 fn a_report_of_a_replay_has_every_scheduler_and_the_same_bytes_again() {
-    let outcomes = || -> Vec<Outcome> {
+    let outcomes = || -> Vec<VariantOutcome> {
         let trace = recording(Format::Iolog, two_streams(2_000));
-        let replay = Replay::of("hdd-sata-250g", vec![trace], Settings::default());
+        let replay = TraceReplay::of("hdd-sata-250g", vec![trace], TraceSettings::default());
         let all = [None, iopace_core::sched::find("fair")];
         let run =
             |algorithm: &Option<_>| replay.run_recorded(*algorithm, &|_| ()).expect("it runs");
@@ -234,7 +241,7 @@ fn many_streams_are_drawn_by_family_and_the_table_names_the_largest() {
     }
     let trace = recording(Format::Msr, text.into_bytes());
     assert_eq!(trace.survey.streams.len(), 200);
-    let replay = Replay::of("null", vec![trace], Settings::default());
+    let replay = TraceReplay::of("null", vec![trace], TraceSettings::default());
     let (report, made) = replay.run_recorded(None, &|_| ()).expect("it runs");
     let outcome = outcome(&report, &made);
     let curves = outcome.view["tasks"].as_array().expect("a list").len();
@@ -251,7 +258,8 @@ fn tasks_of_a_job_file_stay_in_its_order() {
         "[a]\nrw=randread\ndirect=1\nsize=8m\nnumber_ios=10\n[b]\nrw=read\ndirect=1\nsize=8m\n";
     let job = fio::Job::parse("a job", text, "ssd-sata").expect("sound");
     let scenario = Scenario::parse("a job", &job.toml).expect("sound");
-    let replay = Replay { scenario, recordings: Vec::new(), settings: Settings::default() };
+    let replay =
+        TraceReplay { scenario, recordings: Vec::new(), settings: TraceSettings::default() };
     let (report, recording) = replay.run_recorded(None, &|_| ()).expect("it runs");
     let names: Vec<&str> = recording.tasks.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["a", "b"], "one colour under every scheduler");

@@ -9,7 +9,7 @@ use iopace_sim::milli::Milli;
 use iopace_sim::run::run;
 use iopace_sim::scenario::{Change, Chosen, Scenario, Step};
 use iopace_sim::tables::geom;
-use iopace_sim::task::{Kind, Task};
+use iopace_sim::task::{Task, TaskKind};
 
 fn seconds(n: u64) -> Instant {
     Instant::ZERO + Nanos::from_secs(n)
@@ -18,7 +18,7 @@ fn seconds(n: u64) -> Instant {
 /// One task on a disk that completes at once: it submits exactly every millisecond.
 fn metronome() -> Scenario {
     let region = Extent::new(Bytes(0), Bytes(1 << 30)).expect("small");
-    let mut task = Task::new("tick", Kind::Sequential, region);
+    let mut task = Task::new("tick", TaskKind::Sequential, region);
     task.think = Nanos::from_millis(1);
     task.block = Bytes(1_000 * 512);
     let mut scenario = Scenario::new("a metronome", "null");
@@ -60,7 +60,7 @@ fn a_run_repeats_byte_for_byte_and_depends_on_its_seed() {
 #[test]
 fn another_task_does_not_shift_the_draws_of_the_first() {
     let mut scenario = metronome();
-    scenario.tasks[0].kind = Kind::Random;
+    scenario.tasks[0].kind = TaskKind::Random;
     let alone = run(&scenario).tasks["tick"].clone();
     let mut second = scenario.tasks[0].clone();
     second.name = "other".into();

@@ -9,7 +9,7 @@ use iopace_sim::scenario::Scenario;
 use iopace_sim::sweep::slots::{csv, group_requests, svg};
 use iopace_sim::tables::slots::caps::CAPS;
 use iopace_sim::tables::slots::{FIGURES, ROWS, VARIANTS, crowds, slots};
-use iopace_sim::tables::{Row, format};
+use iopace_sim::tables::{TableRow, format};
 use std::path::Path;
 
 mod targets;
@@ -20,7 +20,7 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
     let lines = ROWS.len() * VARIANTS.len() + crowds::ROWS.len() * crowds::VARIANTS.len();
     assert_eq!(rows.len(), lines * FIGURES.len());
     // Declared: the words of the source disagree with its own log (see `tables/slots.rs`).
-    let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
+    let broken: Vec<&TableRow> = rows.iter().filter(|row| row.holds == Some(false)).collect();
     let names: Vec<_> = broken.iter().map(|row| (row.row, row.variant, row.figure)).collect();
     let declared = [("condition-2", "plain-blocking", "g2_first_ms")];
     assert_eq!(names, declared);

@@ -9,7 +9,7 @@ use iopace_sim::study::compare::{Choices, variants};
 use iopace_sim::study::parquet::parquet as parquet_bytes;
 use iopace_sim::study::summary::Summary;
 use iopace_sim::study::sweep::{Axis, Store, points};
-use iopace_sim::study::{Outcome, Variant, html, outcomes, print};
+use iopace_sim::study::{StudyVariant, VariantOutcome, html, outcomes, print};
 
 fn story(name: &str) -> Scenario {
     let story = stories::find(name).expect("it comes with iopace");
@@ -18,7 +18,7 @@ fn story(name: &str) -> Scenario {
     scenario
 }
 
-fn summaries(all: &[Outcome]) -> Vec<Summary> {
+fn summaries(all: &[VariantOutcome]) -> Vec<Summary> {
     all.iter().map(|outcome| outcome.summary.clone()).collect()
 }
 
@@ -69,11 +69,11 @@ fn every_form_has_every_row() {
 fn seeds_are_summed_up() {
     let scenario = story("geom-dd-read-cvs-rr");
     let all = outcomes(&variants(&scenario, &choices(&[1, 2])), &|_, _| ());
-    let ones: Vec<Vec<Outcome>> = [1, 2]
+    let ones: Vec<Vec<VariantOutcome>> = [1, 2]
         .iter()
         .map(|seed| outcomes(&variants(&scenario, &choices(&[*seed])), &|_, _| ()))
         .collect();
-    let row = |outcome: &Outcome| outcome.summary.task("cvs").expect("cvs").clone();
+    let row = |outcome: &VariantOutcome| outcome.summary.task("cvs").expect("cvs").clone();
     let (both, one, two) = (row(&all[1]), row(&ones[0][1]), row(&ones[1][1]));
     assert_eq!(both.ops, one.ops + two.ops);
     assert_eq!(both.mb_s_max, one.mb_s.max(two.mb_s));
@@ -134,7 +134,7 @@ fn a_torn_file_is_gone_on_with() {
     std::fs::create_dir_all(&folder).expect("made");
     let path = folder.join("points.jsonl");
     let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"]), 1, "a").expect("sound");
-    let variants: Vec<Variant> = all.iter().map(|point| point.variant.clone()).collect();
+    let variants: Vec<StudyVariant> = all.iter().map(|point| point.variant.clone()).collect();
     let made = outcomes(&variants, &|_, _| ());
     let (mut store, known) = Store::open(&path).expect("opened");
     assert!(known.is_empty());

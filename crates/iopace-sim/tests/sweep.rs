@@ -2,7 +2,7 @@
 
 use iopace_core::time::Nanos;
 use iopace_sim::sweep::{QUANTUM_MS, WAIT_MS, csv, quantum_wait, svg, write};
-use iopace_sim::tables::geom::slices::{MIXES, Point};
+use iopace_sim::tables::geom::slices::{MIXES, SlicePoint};
 
 #[test]
 fn the_curves_repeat_byte_for_byte_and_are_complete() {
@@ -24,7 +24,7 @@ fn the_curves_repeat_byte_for_byte_and_are_complete() {
 fn a_longer_slice_gives_the_stream_more() {
     let points = quantum_wait(1, Nanos::from_secs(2));
     let share = |quantum| {
-        let of = |p: &&Point| (p.row, p.wait_ms, p.quantum_ms) == (MIXES[0], 10, quantum);
+        let of = |p: &&SlicePoint| (p.row, p.wait_ms, p.quantum_ms) == (MIXES[0], 10, quantum);
         points.iter().find(of).and_then(|point| point.outcome.dd_share).expect("swept")
     };
     assert!(share(100) > share(5));

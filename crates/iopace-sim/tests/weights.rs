@@ -1,7 +1,7 @@
 //! Two groups of weights 4 and 16 to 1 beside each kind of load: which of them have the time that
 //! is due, and which do not.
 
-use iopace_sim::tables::Row;
+use iopace_sim::tables::TableRow;
 use iopace_sim::tables::rivals::DISKS;
 use iopace_sim::tables::weights::{FIGURES, VARIANTS, weights};
 
@@ -36,7 +36,7 @@ fn groups_have_nine_tenths_of_what_their_weight_makes_due_but_for_these() {
     let rows = weights(1, disks, |_| true);
     assert_eq!(rows.len(), 3 * 5 * VARIANTS.len() * FIGURES.len());
     for row in disks.iter().flat_map(|(_, rows)| rows) {
-        let is_short = |cell: &&Row| cell.row == *row && cell.holds == Some(false);
+        let is_short = |cell: &&TableRow| cell.row == *row && cell.holds == Some(false);
         let mut found: Vec<_> = rows.iter().filter(is_short).map(|cell| cell.variant).collect();
         found.dedup();
         let missed = MISSED.iter().find(|(name, _)| name == row).map_or(&[][..], |(_, list)| *list);
@@ -49,7 +49,7 @@ fn on_a_disk_that_takes_all_requests_at_once_weights_have_no_say() {
     // 128 of an NVMe disk's are at it at a time: nobody waits where a weight would count.
     let rows = weights(1, &DISKS[3..], |row| row == "ssd-nvme random-64");
     let reader = |variant: &str| {
-        let is_it = |cell: &&Row| (cell.variant, cell.figure) == (variant, "reader");
+        let is_it = |cell: &&TableRow| (cell.variant, cell.figure) == (variant, "reader");
         rows.iter().find(is_it).expect("a cell of the table").value
     };
     for (variant, ..) in VARIANTS {

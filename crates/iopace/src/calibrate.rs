@@ -11,7 +11,7 @@ use iopace_core::time::Nanos;
 use iopace_daemon::below::Below;
 use iopace_daemon::measured::RealDisk;
 use iopace_disk::calibrate::{
-    self, Figure, Fit, Fitness, Fitted, Limits, Measured, Row, SIZE_MIN, Step, Trouble,
+    self, Figure, Fit, Fitness, Fitted, Limits, Measured, PlanStep, Row, SIZE_MIN, Trouble,
 };
 use iopace_disk::model_file::{ModelFigure, ModelFile};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -44,7 +44,7 @@ struct Found {
     /// What a reader of the figures must know.
     notes: Vec<String>,
     /// Steps that were not measured, because it was stopped.
-    missing: Vec<Step>,
+    missing: Vec<PlanStep>,
 }
 
 /// The measurements, step by step.
@@ -52,7 +52,7 @@ struct Found {
 struct Measurement {
     figures: Vec<Figure>,
     /// Steps that were stopped or not begun.
-    missing: Vec<Step>,
+    missing: Vec<PlanStep>,
 }
 
 /// Carries out the command.
@@ -194,7 +194,7 @@ fn measure_all(
     notes: &mut Vec<String>,
 ) -> Result<Measurement, Failure> {
     let steps = calibrate::plan(args.write);
-    let weights: u64 = steps.iter().map(Step::weight).sum();
+    let weights: u64 = steps.iter().map(PlanStep::weight).sum();
     let mut measured = Measurement::default();
     for (at, step) in steps.iter().enumerate() {
         if disk.is_stopped() {

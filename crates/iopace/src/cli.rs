@@ -225,14 +225,15 @@ fn scheduler_names() -> PossibleValuesParser {
 
 fn pace_policies() -> PossibleValuesParser {
     let all = iopace_core::pace::REGISTRY.iter();
-    let value =
-        |policy: &&iopace_core::pace::Policy| PossibleValue::new(policy.name).help(policy.summary);
+    let value = |policy: &&iopace_core::pace::PacePolicy| {
+        PossibleValue::new(policy.name).help(policy.summary)
+    };
     PossibleValuesParser::new(all.map(value))
 }
 
 fn window_policies() -> PossibleValuesParser {
     let all = iopace_core::window::REGISTRY.iter();
-    let value = |policy: &&iopace_core::window::Policy| {
+    let value = |policy: &&iopace_core::window::WindowPolicy| {
         PossibleValue::new(policy.name).help(policy.summary)
     };
     PossibleValuesParser::new(all.map(value))

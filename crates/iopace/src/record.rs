@@ -10,7 +10,7 @@ use iopace_daemon::api::{DeviceReport, GroupReport, RecordPiece, RecordRequest};
 use iopace_daemon::control::{Client, ClientError};
 use iopace_sim::recorded::REQUESTS_MAX;
 use iopace_sim::recorded::format::{
-    Device, End, Flags, Group, Header, Pace, Request, Scheduler, Window, end_line, find_op,
+    Device, End, Flags, Group, Header, RecordedPace, Request, Scheduler, Window, end_line, find_op,
     group_line, push_request, task_line,
 };
 use rustix::fs::OFlags;
@@ -147,7 +147,7 @@ fn header(device: &DeviceReport, groups: Vec<Group>) -> Header {
         },
         window: Window { policy: device.window.policy.clone(), depth: queue.window_depth },
         nr_requests: queue.nr_requests,
-        pace: device.pace.as_ref().map(|pace| Pace {
+        pace: device.pace.as_ref().map(|pace| RecordedPace {
             policy: pace.policy.clone(),
             pause_ns: pace.pause_target_ns,
             background_bytes: pace.background_bytes,

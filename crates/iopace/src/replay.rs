@@ -13,9 +13,9 @@ use iopace_core::{pace, window};
 use iopace_daemon::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use iopace_sim::inputs::place::Fit;
 use iopace_sim::inputs::{Format, InputError, fio};
-use iopace_sim::replay::{HEAD_BYTES, Loop, Open, Recording, Replay, Settings};
+use iopace_sim::replay::{HEAD_BYTES, Loop, Open, TraceRecording, TraceReplay, TraceSettings};
 use iopace_sim::scenario::Scenario;
-use iopace_sim::study::{Outcome, replay as study};
+use iopace_sim::study::{VariantOutcome, replay as study};
 use iopace_sim::{parallel, report::ReplayReport};
 use progress::Progress;
 use std::fs::{self, File};
@@ -76,10 +76,10 @@ fn compared() -> Vec<&'static str> {
 
 /// Replays it under each scheduler; with the plots only if they are wanted.
 fn carry_out(
-    replay: &Replay,
+    replay: &TraceReplay,
     names: &[&str],
     is_recorded: bool,
-) -> Result<(Vec<ReplayReport>, Vec<Outcome>), Failure> {
+) -> Result<(Vec<ReplayReport>, Vec<VariantOutcome>), Failure> {
     let runs: Vec<(usize, Option<&'static Algorithm>)> =
         names.iter().map(|name| sched::find(name)).enumerate().collect();
     let progress = Progress::begin(names, replay.requests_count());
@@ -98,7 +98,7 @@ fn carry_out(
     });
     progress.end();
     let done = done.into_iter().collect::<Result<Vec<_>, InputError>>().map_err(Failure::new)?;
-    let (reports, outcomes): (Vec<_>, Vec<Option<Outcome>>) = done.into_iter().unzip();
+    let (reports, outcomes): (Vec<_>, Vec<Option<VariantOutcome>>) = done.into_iter().unzip();
     Ok((reports, outcomes.into_iter().flatten().collect()))
 }
 
@@ -135,12 +135,12 @@ fn format_of(file: &Path, asked: Option<&str>) -> Result<Format, Failure> {
 }
 
 /// The replay of traces, and in words what is done.
-fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Failure> {
+fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(TraceReplay, String), Failure> {
     if args.print_scenario || args.strict {
         let message = "--print-scenario and --strict are for a fio job file; this is a trace";
         return Err(Failure::usage(message));
     }
-    let mut settings = Settings {
+    let mut settings = TraceSettings {
         turn: match args.closed {
             true => Loop::Closed { depth: args.depth, keeps_pauses: args.think },
             false => Loop::Open,
@@ -153,7 +153,7 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
         },
     };
     let recordings = survey(args, formats)?;
-    let timeless = |one: &Recording| one.survey.length.0 == 0 && one.survey.requests_count > 1;
+    let timeless = |one: &TraceRecording| one.survey.length.0 == 0 && one.survey.requests_count > 1;
     if settings.turn == Loop::Open && recordings.iter().all(timeless) {
         note(format_args!("note: the trace has no times: replayed as a closed loop (--closed)"));
         settings.turn = Loop::Closed { depth: args.depth, keeps_pauses: false };
@@ -172,13 +172,13 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
     };
     setup.push(format!("{turn}, on disk {}, window {}{}.", args.disk(), args.window(), live(args)));
     let setup = setup.join(". ");
-    let mut replay = Replay::of(args.disk(), recordings, settings);
+    let mut replay = TraceReplay::of(args.disk(), recordings, settings);
     set_policies(&mut replay.scenario, args);
     Ok((replay, setup))
 }
 
 /// Reads all traces once.
-fn survey(args: &ReplayArgs, formats: &[Format]) -> Result<Vec<Recording>, Failure> {
+fn survey(args: &ReplayArgs, formats: &[Format]) -> Result<Vec<TraceRecording>, Failure> {
     let mut recordings = Vec::new();
     let line = ProgressLine::begin();
     for (file, format) in args.files.iter().zip(formats) {
@@ -189,7 +189,7 @@ fn survey(args: &ReplayArgs, formats: &[Format]) -> Result<Vec<Recording>, Failu
         });
         let name = file.display().to_string();
         let tick = |requests| line.say(|| format!("{name}: {requests} requests read in advance"));
-        let recording = Recording::survey(&name, *format, open, tick);
+        let recording = TraceRecording::survey(&name, *format, open, tick);
         recordings.push(recording);
     }
     line.end();
@@ -203,9 +203,9 @@ fn counted(count: u64, what: &str) -> String {
 
 /// What is in a trace, and what is done to it.
 fn describe(
-    recording: &Recording,
+    recording: &TraceRecording,
     args: &ReplayArgs,
-    settings: &Settings,
+    settings: &TraceSettings,
 ) -> Result<String, Failure> {
     let placing = recording.placing(args.disk(), settings).map_err(Failure::usage)?;
     let (name, survey) = (&recording.file, &recording.survey);
@@ -243,7 +243,7 @@ fn live(args: &ReplayArgs) -> &'static str {
 }
 
 /// The replay of a job file, and in words what is done; `None` if it is to be printed only.
-fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
+fn job(args: &ReplayArgs) -> Result<Option<(TraceReplay, String)>, Failure> {
     let [file] = &args.files[..] else {
         return Err(Failure::usage("a fio job file is run alone: name one file"));
     };
@@ -279,7 +279,7 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     let scenario = Scenario::parse(&format!("{name} as a scenario"), &job.toml);
     let mut scenario = scenario.map_err(Failure::usage)?;
     set_policies(&mut scenario, args);
-    let (recordings, settings) = (Vec::new(), Settings::default());
+    let (recordings, settings) = (Vec::new(), TraceSettings::default());
     let setup = format!(
         "{name}: a fio job file, {} tasks, on disk {}, window {}{}.",
         scenario.tasks.len(),
@@ -287,5 +287,5 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
         args.window(),
         live(args)
     );
-    Ok(Some((Replay { scenario, recordings, settings }, setup)))
+    Ok(Some((TraceReplay { scenario, recordings, settings }, setup)))
 }

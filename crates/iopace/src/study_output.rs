@@ -7,7 +7,7 @@ use iopace_sim::scenario::Scenario;
 use iopace_sim::study::columns::{Column, columns as study_columns};
 use iopace_sim::study::parquet::parquet;
 use iopace_sim::study::summary::Summary;
-use iopace_sim::study::{Outcome, html, plot, print as forms};
+use iopace_sim::study::{VariantOutcome, html, plot, print as forms};
 use iopace_sim::trace::png;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -182,7 +182,11 @@ pub(crate) struct Study<'a> {
 ///
 /// # Errors
 /// Standard output or a file cannot be written.
-pub(crate) fn put(study: &Study<'_>, all: &[Outcome], output: &OutputArgs) -> Result<(), Failure> {
+pub(crate) fn put(
+    study: &Study<'_>,
+    all: &[VariantOutcome],
+    output: &OutputArgs,
+) -> Result<(), Failure> {
     let summaries: Vec<Summary> = all.iter().map(|outcome| outcome.summary.clone()).collect();
     let page = || html::page(study.file, study.scenario, all, study.swept);
     if let Some(path) = &output.html {

@@ -6,6 +6,7 @@ mod docs;
 mod layers;
 mod lengths;
 mod licences;
+mod names;
 mod policies;
 mod soundness;
 mod terminal;
@@ -109,6 +110,7 @@ pub static CHECKS: &[&Check] = &[
     &policies::PROPERTIES,
     &policies::SMALLEST,
     &policies::REGISTERED,
+    &names::CHECK,
     &units::CHECK,
     &layers::MANIFESTS,
     &circles::CHECK,

@@ -45,15 +45,15 @@
 //! others, OSDI 2010). Start-time fair queueing: Goyal, Vin, Cheng (SIGCOMM 1996).
 
 use super::{Admission, Admit, Ask, Buffered, GroupSlots};
-use crate::group::rates::{Rate, guarantee_rates, limit_rates, set_rates};
-use crate::group::table::{Column, Groups, Kind};
+use crate::group::rates::{GroupRate, guarantee_rates, limit_rates, set_rates};
+use crate::group::table::{Column, Groups, SettingKind};
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::units::Bytes;
 use crate::verdict::Reason;
-use node::{Line, Node, Row};
+use node::{GuaranteeNode, GuaranteeRow, LaneQueue};
 
 mod node;
 #[cfg(test)]
@@ -66,9 +66,9 @@ pub struct GuaranteedSlots {
     nr_requests: u32,
     /// When the device last came to have a slot after it had none.
     short_until: Instant,
-    rows: Column<Row>,
+    rows: Column<GuaranteeRow>,
     /// Of groups of which, or below which, something waits, or something is metered.
-    nodes: Column<Option<Box<Node>>>,
+    nodes: Column<Option<Box<GuaranteeNode>>>,
     /// When which node has to be looked at again.
     alarms: Ordered<(Instant, GroupId)>,
     waiting_count: usize,
@@ -100,7 +100,8 @@ impl GuaranteedSlots {
         let cap = groups.settings(id).slots.max.unwrap_or(u32::MAX);
         let node = self.nodes[id].as_deref();
         let cap = cap.min(node.and_then(|node| node.narrowed).unwrap_or(u32::MAX));
-        let metered = |node: &Node| !(node.limits.is_empty() && node.guarantees.is_empty());
+        let metered =
+            |node: &GuaranteeNode| !(node.limits.is_empty() && node.guarantees.is_empty());
         let free_cap = if node.is_some_and(metered) { 0 } else { cap };
         let row = &mut self.rows[id];
         (row.cap, row.free_cap) = (cap, free_cap);
@@ -164,7 +165,7 @@ impl Admission for GuaranteedSlots {
             return;
         }
         let mut is_charged = false;
-        for id in groups.chain(group, Kind::Limit) {
+        for id in groups.chain(group, SettingKind::Limit) {
             let iops_size = groups.settings(id).max.iops_size;
             let total = passed.total(iops_size);
             for rate in self.node(id).limits.iter_mut().filter(|rate| rate.is_total()) {
@@ -251,7 +252,8 @@ impl Admission for GuaranteedSlots {
 
     fn group(&self, id: GroupId) -> GroupSlots {
         let lines = self.nodes[id].iter().flat_map(|node| &node.lines);
-        let waiting_count = u32::try_from(lines.map(Line::len).sum::<usize>()).unwrap_or(u32::MAX);
+        let waiting_count =
+            u32::try_from(lines.map(LaneQueue::len).sum::<usize>()).unwrap_or(u32::MAX);
         GroupSlots { taken_count: self.rows[id].taken, waiting_count }
     }
 
@@ -261,6 +263,6 @@ impl Admission for GuaranteedSlots {
 }
 
 /// How many limits of reads and writes together there are.
-fn totals(limits: &[Rate]) -> usize {
+fn totals(limits: &[GroupRate]) -> usize {
     limits.iter().filter(|rate| rate.is_total()).count()
 }

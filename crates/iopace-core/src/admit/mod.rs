@@ -161,30 +161,30 @@ pub enum Mode {
 
 impl Mode {
     /// Makes it, with so many slots.
-    pub fn build(self, nr_requests: u32) -> Slots {
+    pub fn build(self, nr_requests: u32) -> AnySlots {
         match self {
-            Mode::Guaranteed => Slots::Guaranteed(GuaranteedSlots::new(nr_requests)),
-            Mode::Plain => Slots::Plain(PlainSlots::new(nr_requests)),
+            Mode::Guaranteed => AnySlots::Guaranteed(GuaranteedSlots::new(nr_requests)),
+            Mode::Plain => AnySlots::Plain(PlainSlots::new(nr_requests)),
         }
     }
 }
 
 /// One of them: the two calls that every request makes are known when this is compiled.
 #[derive(Debug)]
-pub enum Slots {
+pub enum AnySlots {
     /// See [`Mode::Guaranteed`].
     Guaranteed(GuaranteedSlots),
     /// See [`Mode::Plain`].
     Plain(PlainSlots),
 }
 
-impl Slots {
+impl AnySlots {
     /// As [`Admission::pass`].
     #[inline(always)]
     pub fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
         match self {
-            Slots::Guaranteed(slots) => slots.pass(group, bytes, groups),
-            Slots::Plain(slots) => slots.pass(group, bytes, groups),
+            AnySlots::Guaranteed(slots) => slots.pass(group, bytes, groups),
+            AnySlots::Plain(slots) => slots.pass(group, bytes, groups),
         }
     }
 
@@ -192,28 +192,28 @@ impl Slots {
     #[inline(always)]
     pub fn release(&mut self, now: Instant, group: GroupId, sync: bool, groups: &Groups) {
         match self {
-            Slots::Guaranteed(slots) => slots.release(now, group, sync, groups),
-            Slots::Plain(slots) => slots.release(now, group, sync, groups),
+            AnySlots::Guaranteed(slots) => slots.release(now, group, sync, groups),
+            AnySlots::Plain(slots) => slots.release(now, group, sync, groups),
         }
     }
 }
 
-impl Deref for Slots {
+impl Deref for AnySlots {
     type Target = dyn Admission;
 
     fn deref(&self) -> &(dyn Admission + 'static) {
         match self {
-            Slots::Guaranteed(slots) => slots,
-            Slots::Plain(slots) => slots,
+            AnySlots::Guaranteed(slots) => slots,
+            AnySlots::Plain(slots) => slots,
         }
     }
 }
 
-impl DerefMut for Slots {
+impl DerefMut for AnySlots {
     fn deref_mut(&mut self) -> &mut (dyn Admission + 'static) {
         match self {
-            Slots::Guaranteed(slots) => slots,
-            Slots::Plain(slots) => slots,
+            AnySlots::Guaranteed(slots) => slots,
+            AnySlots::Plain(slots) => slots,
         }
     }
 }

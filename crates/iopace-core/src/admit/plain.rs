@@ -50,7 +50,7 @@ const BATCH_TIME: Nanos = Nanos::from_millis(20);
 
 /// A task that batches.
 #[derive(Clone, Copy, Debug)]
-struct Batch {
+struct BatchingTask {
     left: u32,
     until: Instant,
 }
@@ -72,7 +72,7 @@ struct Share {
 struct Pool {
     taken: u32,
     shares: BTreeMap<GroupId, Share>,
-    batches: BTreeMap<TaskId, Batch>,
+    batches: BTreeMap<TaskId, BatchingTask>,
 }
 
 impl Pool {
@@ -82,7 +82,7 @@ impl Pool {
 
     fn batch(&mut self, now: Instant, task: TaskId) {
         self.batches.retain(|_, batch| now <= batch.until);
-        self.batches.insert(task, Batch { left: BATCH_REQUESTS, until: now + BATCH_TIME });
+        self.batches.insert(task, BatchingTask { left: BATCH_REQUESTS, until: now + BATCH_TIME });
     }
 
     /// Takes a slot for the request, if its task may.

@@ -8,7 +8,7 @@ use crate::verdict::Reason;
 
 /// Where a write stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum WriteStage {
     /// Behind another one of its task.
     Line,
     /// Stage pace says when to ask again, and why.
@@ -21,7 +21,7 @@ pub(super) enum Stand {
 
 /// A buffered write that is not in memory as a whole.
 #[derive(Debug)]
-pub(super) struct Buffered {
+pub(super) struct BufferedWrite {
     pub(super) sequence: u64,
     pub(super) tag: Tag,
     pub(super) task: TaskId,
@@ -33,7 +33,7 @@ pub(super) struct Buffered {
     pub(super) arrived: Instant,
     /// When the present portion was first asked for.
     pub(super) asked: Instant,
-    pub(super) stand: Stand,
+    pub(super) stand: WriteStage,
     /// Its task's account.
     pub(super) place: TaskPlace,
     /// What it has waited for until `since`. While it stands in line: the reading of the line's
@@ -44,7 +44,7 @@ pub(super) struct Buffered {
     pub(super) followed: u64,
 }
 
-impl Buffered {
+impl BufferedWrite {
     /// The write in the words of a request.
     pub(super) fn submit(&self) -> Submit {
         let (tag, op, fua, sync) = (Tag(0), Op::Write, false, true);
@@ -54,9 +54,9 @@ impl Buffered {
     /// Why it is not further yet, if that is for itself to say.
     pub(super) fn reason(&self) -> Option<Reason> {
         match self.stand {
-            Stand::Pace(_, reason) => Some(reason),
-            Stand::Gate(_) => Some(Reason::Memory),
-            Stand::Line | Stand::Writing { .. } => None,
+            WriteStage::Pace(_, reason) => Some(reason),
+            WriteStage::Gate(_) => Some(Reason::Memory),
+            WriteStage::Line | WriteStage::Writing { .. } => None,
         }
     }
 }

@@ -307,14 +307,14 @@ impl Engine {
     }
 
     /// How stage pace sees the device; dirty memory and its limit are there for every policy.
-    pub fn pace_picture(&self) -> pace::Picture {
+    pub fn pace_picture(&self) -> pace::PacePicture {
         let dirty = self.memory.flusher().dirty(GroupId::ROOT);
         let limit = self.memory.budget().device.limit;
-        pace::Picture { dirty: dirty.device, limit, ..self.memory.pace().picture(&dirty) }
+        pace::PacePicture { dirty: dirty.device, limit, ..self.memory.pace().picture(&dirty) }
     }
 
     /// How stage pace sees a group; `None` if its policy has no view of groups or does not know it.
-    pub fn group_pace_picture(&self, id: GroupId) -> Option<pace::Picture> {
+    pub fn group_pace_picture(&self, id: GroupId) -> Option<pace::PacePicture> {
         self.memory.pace().group_picture(id, &self.dirty(id))
     }
 
@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// How stage window stands.
-    pub fn window_picture(&self) -> window::Picture {
+    pub fn window_picture(&self) -> window::WindowPicture {
         self.queue.window_picture()
     }
 

@@ -168,9 +168,9 @@ pub enum Control {
     /// Sets the depth of the window.
     Window(u32),
     /// Exchanges the policy of stage window; what it had learned is forgotten.
-    WindowPolicy(&'static window::Policy),
+    WindowPolicy(&'static window::WindowPolicy),
     /// Exchanges the policy of stage pace; writes that wait are asked for anew.
-    Pace(&'static pace::Policy),
+    Pace(&'static pace::PacePolicy),
     /// Sets the pause that stage pace aims at.
     PauseTarget(Nanos),
     /// A task dirties no more than so many bytes per second from now on; `None`: its cap is gone.
@@ -249,9 +249,9 @@ pub struct Config {
     /// How slots are given.
     pub slots: Mode,
     /// The policy of stage window.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
     /// The pause that it aims at with few writers, if it aims at one.
     pub pause_target: Nanos,
     /// How much may be dirty: nothing else uses memory until [`Control::Memory`] says so.
@@ -323,9 +323,9 @@ pub struct Status {
     /// Depth of the window.
     pub window_depth: u32,
     /// The policy of stage window.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
     /// The pause that it aims at with few writers, if it aims at one.
     pub pause_target: Option<Nanos>,
     /// Buffered writes that wait for stage pace or for memory.

@@ -13,7 +13,7 @@
 //! there. What comes back from it comes by two functions: [`Memory::admitted`], a request that
 //! waited goes on, and [`Memory::written_back`], a run has ended.
 
-use super::buffered::Stand;
+use super::buffered::WriteStage;
 use super::context::Context;
 use super::queue::Queue;
 use super::waiting::WaitingNow;
@@ -21,14 +21,14 @@ use super::{Config, ControlError, Resume, WriteId};
 use crate::admit;
 use crate::flush::{Flusher, Owner};
 use crate::group::table::Groups;
-use crate::pace::{Budget, Grant, Pace, Policy, Write};
+use crate::pace::{Budget, Grant, Pace, PacePolicy, Write};
 use crate::request::{Area, Extent, GroupId, Submit, TaskId};
 use crate::stats::Histogram;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use crate::window;
-use caps::Caps;
+use caps::DirtyRateCaps;
 use core::num::NonZeroU64;
 use door::Door;
 use frames::Frames;
@@ -49,7 +49,7 @@ mod write_back;
 pub(super) struct Memory {
     pace: Box<dyn Pace>,
     /// Tasks that have a cap, for whichever policy holds caps.
-    caps: Caps,
+    caps: DirtyRateCaps,
     flusher: Flusher,
     door: Door,
     frames: Frames,
@@ -82,7 +82,7 @@ impl Memory {
         pace.set_budget(Instant::ZERO, &frames.used());
         Memory {
             pace,
-            caps: Caps::default(),
+            caps: DirtyRateCaps::default(),
             flusher: Flusher::default(),
             door: Door::default(),
             frames,
@@ -158,7 +158,7 @@ impl Memory {
         self.door.book(cx.now, id);
         let write = self.door.get(id);
         let (size, tag, group) = (extent.len(), write.tag, write.group);
-        write.stand = Stand::Writing { size, promised };
+        write.stand = WriteStage::Writing { size, promised };
         let last = size == write.rest.extent.len();
         let done = write.rest.extent.offset() - write.size.offset();
         let waited = write.waited;
@@ -182,7 +182,7 @@ impl Memory {
     pub(super) fn wrote(&mut self, queue: &mut Queue, cx: &mut Context, id: WriteId, ok: bool) {
         let now = cx.now;
         let write = self.door.get(id);
-        let Stand::Writing { size, promised } = write.stand else {
+        let WriteStage::Writing { size, promised } = write.stand else {
             panic!("{id:?} is in memory, which was not resumed")
         };
         let (task, group) = (write.task, write.group);
@@ -296,7 +296,7 @@ impl Memory {
     pub(super) fn set_cap(
         &mut self,
         now: Instant,
-        policy: &Policy,
+        policy: &PacePolicy,
         task: TaskId,
         rate: Option<NonZeroU64>,
     ) -> Result<(), ControlError> {

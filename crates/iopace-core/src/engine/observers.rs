@@ -1,7 +1,7 @@
 //! Observers of an engine: a shadow with other settings, and a recording. They are told what
 //! happens and decide nothing.
 
-use super::buffered::Buffered;
+use super::buffered::BufferedWrite;
 use super::{Control, Engine};
 use crate::flush::Run;
 use crate::group::Settings;
@@ -157,7 +157,7 @@ impl Observers {
     }
 
     /// A buffered write comes; as [`Observers::arrived`].
-    pub(super) fn write_arrived(&mut self, now: Instant, write: &Buffered) -> u64 {
+    pub(super) fn write_arrived(&mut self, now: Instant, write: &BufferedWrite) -> u64 {
         let item = || Item::Write(write.submit(), write.rest.space);
         self.shadow.as_mut().map_or(0, |shadow| shadow.comes(now, item()))
     }
@@ -192,7 +192,7 @@ impl Observers {
     }
 
     /// A buffered write has ended.
-    pub(super) fn write_ended(&mut self, now: Instant, write: &Buffered) {
+    pub(super) fn write_ended(&mut self, now: Instant, write: &BufferedWrite) {
         if let Some(recording) = &mut self.recording {
             recording.add(Recorded {
                 kind: RecordedKind::Buffered,

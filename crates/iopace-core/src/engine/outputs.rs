@@ -11,7 +11,7 @@ type Ended = (u32, Outcome);
 /// An output that waits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-enum Waiting {
+enum WaitingOutput {
     Ended(Ended),
     /// That of one that has no slot: it was refused.
     Finish(Finish),
@@ -28,7 +28,7 @@ enum Waiting {
 pub(super) struct Outputs {
     /// The first one, if it is an end: mostly it is the only one.
     ended: Option<Ended>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingOutput>,
     /// How many of `waiting` were taken; both begin anew when all were.
     taken_count: usize,
     events: VecDeque<Box<Event>>,
@@ -41,7 +41,7 @@ impl Outputs {
     }
 
     #[inline(never)]
-    fn push(&mut self, output: Waiting) {
+    fn push(&mut self, output: WaitingOutput) {
         if self.taken_count >= self.waiting.len() {
             self.waiting.clear();
             self.taken_count = 0;
@@ -53,28 +53,28 @@ impl Outputs {
     pub(super) fn ended(&mut self, slot: u32, outcome: Outcome) {
         match self.is_empty() {
             true => self.ended = Some((slot, outcome)),
-            false => self.push(Waiting::Ended((slot, outcome))),
+            false => self.push(WaitingOutput::Ended((slot, outcome))),
         }
     }
 
     pub(super) fn finish(&mut self, finish: Finish) {
-        self.push(Waiting::Finish(finish));
+        self.push(WaitingOutput::Finish(finish));
     }
 
     pub(super) fn resume(&mut self, resume: Resume) {
-        self.push(Waiting::Resume(resume));
+        self.push(WaitingOutput::Resume(resume));
     }
 
     pub(super) fn cleaned(&mut self, area: Area) {
-        self.push(Waiting::Cleaned(area));
+        self.push(WaitingOutput::Cleaned(area));
     }
 
     pub(super) fn start(&mut self, start: Start) {
-        self.push(Waiting::Start(start));
+        self.push(WaitingOutput::Start(start));
     }
 
     pub(super) fn event(&mut self, event: Event) {
-        self.push(Waiting::Event);
+        self.push(WaitingOutput::Event);
         self.events.push_back(Box::new(event));
     }
 
@@ -88,7 +88,7 @@ impl Outputs {
     #[inline(always)]
     pub(super) fn take_ended(&mut self) -> Option<Ended> {
         let ended = self.ended.take();
-        if let Some(&Waiting::Ended(next)) = self.waiting.get(self.taken_count) {
+        if let Some(&WaitingOutput::Ended(next)) = self.waiting.get(self.taken_count) {
             self.ended = Some(next);
             self.taken_count += 1;
         }
@@ -103,15 +103,17 @@ impl Outputs {
         let waiting = *self.waiting.get(self.taken_count)?;
         self.taken_count += 1;
         Some(match waiting {
-            Waiting::Ended(ended) => {
+            WaitingOutput::Ended(ended) => {
                 self.ended = Some(ended);
                 return None;
             }
-            Waiting::Finish(finish) => Output::Finish(finish),
-            Waiting::Resume(resume) => Output::Resume(resume),
-            Waiting::Cleaned(area) => Output::Cleaned(area),
-            Waiting::Start(start) => Output::Start(start),
-            Waiting::Event => Output::Event(self.events.pop_front().expect("one for each mark")),
+            WaitingOutput::Finish(finish) => Output::Finish(finish),
+            WaitingOutput::Resume(resume) => Output::Resume(resume),
+            WaitingOutput::Cleaned(area) => Output::Cleaned(area),
+            WaitingOutput::Start(start) => Output::Start(start),
+            WaitingOutput::Event => {
+                Output::Event(self.events.pop_front().expect("one for each mark"))
+            }
         })
     }
 }

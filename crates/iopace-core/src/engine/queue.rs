@@ -24,7 +24,7 @@ use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit};
 use crate::sched::Pop;
 use crate::sched::guard::Guard;
-use crate::table::{Entry, List, State, Table};
+use crate::table::{Entry, List, RequestState, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
@@ -42,7 +42,7 @@ mod tests;
 #[derive(Debug)]
 pub(super) struct Queue {
     table: Table,
-    admit: admit::Slots,
+    admit: admit::AnySlots,
     /// When admission has to be asked again, and why it waits.
     admit_again: (Instant, Reason),
     sched: Guard,
@@ -125,16 +125,16 @@ impl Queue {
         if !self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
             let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
-            self.table.entered(State::Waiting);
+            self.table.entered(RequestState::Waiting);
             self.admit.enqueue(cx.now, ask, &cx.groups.table);
             cx.look();
         } else if submit.op == Op::Flush || submit.extent.is_empty() {
-            self.table.entered(State::Waiting);
+            self.table.entered(RequestState::Waiting);
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
             entry.queued = self.clocks.queued(own);
             entry.pass(cx.now);
-            self.table.entered(State::Queued);
+            self.table.entered(RequestState::Queued);
             self.push(cx, id);
         }
         id
@@ -151,7 +151,7 @@ impl Queue {
     #[inline]
     pub(super) fn admit_waiting(&mut self, cx: &mut Context, tell: &mut dyn FnMut(Admitted)) {
         self.admit_again = (Instant::NEVER, Reason::Idle);
-        if self.table.count(State::Waiting) > 0 {
+        if self.table.count(RequestState::Waiting) > 0 {
             self.admit_some(cx, tell);
         }
     }
@@ -187,7 +187,7 @@ impl Queue {
         entry.admit(cx.now, reserved, budget);
         entry.queued = self.clocks.queued(cx.own(entry.account));
         match stand {
-            State::Held => self.barriers.push(id, &self.table),
+            RequestState::Held => self.barriers.push(id, &self.table),
             _ => self.push(cx, id),
         }
     }
@@ -218,7 +218,7 @@ impl Queue {
             false => Some(Reason::Window),
             true => self
                 .after_done
-                .filter(|_| self.table.count(State::Queued) > 0 && self.barriers.is_empty()),
+                .filter(|_| self.table.count(RequestState::Queued) > 0 && self.barriers.is_empty()),
         }
     }
 
@@ -243,7 +243,7 @@ impl Queue {
             Ok(Pop::Last(id, reason)) => (id, Some(reason)),
             other => return self.nothing_goes(cx, other),
         };
-        if !self.table.start(id, State::Queued) {
+        if !self.table.start(id, RequestState::Queued) {
             return self.nothing_goes(cx, Ok(Pop::Ready(id)));
         }
         self.after_done = after_done;
@@ -284,7 +284,7 @@ impl Queue {
             return None;
         }
         self.barriers.pop(&self.table);
-        assert!(self.table.start(id, State::Held), "the barriers are held");
+        assert!(self.table.start(id, RequestState::Held), "the barriers are held");
         Some(Dispatch::Start(id))
     }
 
@@ -322,7 +322,7 @@ impl Queue {
     ) -> Option<(Run, bool)> {
         let now = cx.now;
         self.after_done = None;
-        let entry = self.table.leave(id, State::InFlight);
+        let entry = self.table.leave(id, RequestState::InFlight);
         let total = entry.end(now);
         // A flush whose write-back failed has not made everything durable.
         let lost = entry.is_lost && outcome == Outcome::Ok;
@@ -338,7 +338,7 @@ impl Queue {
         let ok = outcome == Outcome::Ok;
         if let Some(window) = self.window.learning() {
             let done = entry.request.done(id, entry.started, ok);
-            let is_joined = entry.state() == State::Joined;
+            let is_joined = entry.state() == RequestState::Joined;
             Merge::tell_done(&mut self.merge, window, now, is_joined, done);
         }
         let (is_own, request) = (entry.epoch == self.epoch, &entry.request);

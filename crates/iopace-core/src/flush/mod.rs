@@ -71,9 +71,9 @@ use crate::pace::Dirty;
 use crate::request::{Area, GroupId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, PAGE};
-use pages::{Page, PageRange, Pages, Stamp, State};
+use pages::{Page, PageRange, PageState, Pages, Stamp};
 use std::collections::BTreeMap;
-use turns::{Totals, Turns};
+use turns::{FlushTurns, Totals};
 
 mod pages;
 mod turns;
@@ -164,7 +164,7 @@ pub struct FlushStats {
 #[derive(Debug)]
 pub struct Flusher {
     pages: Pages,
-    turns: Turns,
+    turns: FlushTurns,
     totals: Totals,
     /// The number of the next dirtying, and of the first one behind the last mark of any kind.
     next_number: u64,
@@ -183,7 +183,7 @@ impl Default for Flusher {
     fn default() -> Flusher {
         Flusher {
             pages: Pages::default(),
-            turns: Turns::default(),
+            turns: FlushTurns::default(),
             totals: Totals::default(),
             next_number: 0,
             marked: 0,
@@ -247,14 +247,14 @@ impl Flusher {
             fresh += count;
             let stamp = self.stamp(now, owner, part.start);
             let group = self.turns.get_mut(owner.group);
-            let new = if let Some(State::Writing { number, .. }) = state {
+            let new = if let Some(PageState::Writing { number, .. }) = state {
                 group.again += count;
                 self.stats.dirtied_again_pages += count;
-                State::Writing { number, again: Some(stamp) }
+                PageState::Writing { number, again: Some(stamp) }
             } else {
                 group.dirty += count;
                 self.totals.dirty += count;
-                State::Dirty(stamp)
+                PageState::Dirty(stamp)
             };
             self.pages.paint(part, state, Some(new));
         }
@@ -296,9 +296,9 @@ impl Flusher {
             let Some(stamp) = state.and_then(|state| state.pending()) else { continue };
             let count = part.end - part.start;
             let group = self.turns.get_mut(stamp.owner.group);
-            let rest = if let Some(State::Writing { number, .. }) = state {
+            let rest = if let Some(PageState::Writing { number, .. }) = state {
                 group.again -= count;
-                Some(State::Writing { number, again: None })
+                Some(PageState::Writing { number, again: None })
             } else {
                 group.dirty -= count;
                 self.totals.dirty -= count;

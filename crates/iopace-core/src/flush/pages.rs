@@ -76,7 +76,7 @@ pub(super) struct Stamp {
 
 /// How a page that is not clean stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PageState {
     Dirty(Stamp),
     /// On its way to the disk: the number it was dirtied under, and whether it was written again.
     Writing {
@@ -85,20 +85,20 @@ pub(super) enum State {
     },
 }
 
-impl State {
+impl PageState {
     /// The number that a sync has to wait for.
     fn number(&self) -> u64 {
         match self {
-            State::Dirty(stamp) => stamp.number,
-            State::Writing { number, .. } => *number,
+            PageState::Dirty(stamp) => stamp.number,
+            PageState::Writing { number, .. } => *number,
         }
     }
 
     /// The write-back that this page still has before it, beside the one under way.
     pub(super) fn pending(&self) -> Option<Stamp> {
         match self {
-            State::Dirty(stamp) => Some(*stamp),
-            State::Writing { again, .. } => *again,
+            PageState::Dirty(stamp) => Some(*stamp),
+            PageState::Writing { again, .. } => *again,
         }
     }
 }
@@ -107,7 +107,7 @@ impl State {
 struct Interval {
     /// Behind its last page.
     end: Page,
-    state: State,
+    state: PageState,
     /// A page of it: its place in the order of dirtying.
     anchor: Page,
 }
@@ -132,7 +132,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The state of a page, and where its interval ends; `None` if it is clean.
-    pub(super) fn at(&self, page: Page) -> Option<(State, Page)> {
+    pub(super) fn at(&self, page: Page) -> Option<(PageState, Page)> {
         let (_, interval) = self.intervals.range(..=page).next_back()?;
         (page < interval.end).then_some((interval.state, interval.end))
     }
@@ -141,7 +141,7 @@ impl Pages {
     pub(super) fn unclean(
         &self,
         range: PageRange,
-    ) -> impl Iterator<Item = (PageRange, State)> + '_ {
+    ) -> impl Iterator<Item = (PageRange, PageState)> + '_ {
         let before = self.intervals.range(..=range.start).next_back();
         let first =
             before.filter(|(_, one)| one.end > range.start).map_or(range.start, |(&at, _)| at);
@@ -150,7 +150,10 @@ impl Pages {
     }
 
     /// The next part of `range`, which is taken off it: pages in one state, or clean ones without.
-    pub(super) fn next_part(&self, range: &mut PageRange) -> Option<(PageRange, Option<State>)> {
+    pub(super) fn next_part(
+        &self,
+        range: &mut PageRange,
+    ) -> Option<(PageRange, Option<PageState>)> {
         let page = range.start;
         if range.is_empty() {
             return None;
@@ -173,7 +176,12 @@ impl Pages {
 
     /// Brings a part as [`Pages::next_part`] gave it, with what it was, into another state; `None`
     /// is clean.
-    pub(super) fn paint(&mut self, part: PageRange, was: Option<State>, state: Option<State>) {
+    pub(super) fn paint(
+        &mut self,
+        part: PageRange,
+        was: Option<PageState>,
+        state: Option<PageState>,
+    ) {
         if was.is_some() {
             self.clean(&part);
         }
@@ -234,8 +242,8 @@ impl Pages {
     /// Puts an interval into the order of dirtying.
     fn file(&mut self, &Interval { state, anchor, .. }: &Interval) {
         match state {
-            State::Writing { number, .. } => *self.writing.entry(number).or_default() += 1,
-            State::Dirty(stamp) => {
+            PageState::Writing { number, .. } => *self.writing.entry(number).or_default() += 1,
+            PageState::Dirty(stamp) => {
                 let key = (stamp.owner.group, stamp.number, anchor);
                 self.asked.extend(stamp.is_asked.then_some(key));
                 self.urgent.extend(stamp.is_urgent.then_some(key));
@@ -247,14 +255,14 @@ impl Pages {
     /// Takes an interval out of the order of dirtying.
     fn take_out(&mut self, &Interval { state, anchor, .. }: &Interval) {
         match state {
-            State::Writing { number, .. } => {
+            PageState::Writing { number, .. } => {
                 let count = self.writing.get_mut(&number).expect("it is counted");
                 *count -= 1;
                 if *count == 0 {
                     self.writing.remove(&number);
                 }
             }
-            State::Dirty(stamp) => {
+            PageState::Dirty(stamp) => {
                 let key = (stamp.owner.group, stamp.number, anchor);
                 self.asked.remove(&key);
                 self.urgent.remove(&key);
@@ -320,8 +328,8 @@ impl Pages {
     /// The stamp of a page that is dirty and not on its way.
     pub(super) fn dirty_at(&self, page: Page) -> Option<Stamp> {
         match self.at(page)?.0 {
-            State::Dirty(stamp) => Some(stamp),
-            State::Writing { .. } => None,
+            PageState::Dirty(stamp) => Some(stamp),
+            PageState::Writing { .. } => None,
         }
     }
 

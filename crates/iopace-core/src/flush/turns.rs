@@ -46,7 +46,7 @@ pub const TURN_MAX: Nanos = Nanos::from_secs(1);
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
+enum FlushOrder {
     /// Nothing of it was taken since it has something dirty.
     New,
     Open,
@@ -58,23 +58,23 @@ enum Line {
 /// group is due.
 pub(super) type Oldest = (u64, Instant, bool);
 
-/// Where a group stands in the sets of [`Turns`].
+/// Where a group stands in the sets of [`FlushTurns`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct GroupPlace {
     /// If it has dirty pages and not too much in line.
-    waiting: Option<Waiting>,
+    waiting: Option<DirtyGroup>,
     /// Its oldest run in line, if it has an allowance to lose.
     front: Option<u64>,
     /// The number of its oldest dirty page, and since when that is dirty.
     oldest: Option<(u64, Instant)>,
 }
 
-impl Place {
-    fn in_any(&self, id: GroupId) -> Option<(Line, GroupId)> {
+impl GroupPlace {
+    fn in_any(&self, id: GroupId) -> Option<(FlushOrder, GroupId)> {
         self.waiting.map(|waiting| (waiting.line, id))
     }
 
-    fn in_due(&self, id: GroupId) -> Option<(Line, GroupId)> {
+    fn in_due(&self, id: GroupId) -> Option<(FlushOrder, GroupId)> {
         self.waiting.filter(|waiting| waiting.is_due).map(|waiting| (waiting.line, id))
     }
 
@@ -105,8 +105,8 @@ fn move_key<K: Ord>(set: &mut BTreeSet<K>, from: Option<K>, to: Option<K>) {
 
 /// A group with dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
-    line: Line,
+struct DirtyGroup {
+    line: FlushOrder,
     /// Its oldest page, and since when that is dirty.
     number: u64,
     since: Instant,
@@ -115,7 +115,7 @@ struct Waiting {
 
 /// How far a group has come with one owner's pages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
+pub(super) struct OwnerPosition {
     pub(super) owner: Owner,
     /// Behind the last page that was taken.
     pub(super) page: Page,
@@ -125,7 +125,7 @@ pub(super) struct Position {
 
 /// What a group has in memory, in pages, and in line.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct FlushGroup {
     pub(super) dirty: u64,
     /// On their way, by who dirtied them first.
     pub(super) writing: u64,
@@ -133,7 +133,7 @@ pub(super) struct Group {
     pub(super) again: u64,
     /// Of writes that are on their way into memory.
     pub(super) promised: Bytes,
-    pub(super) position: Option<Position>,
+    pub(super) position: Option<OwnerPosition>,
     /// Its runs in line, numbered as they were taken.
     runs: BTreeSet<u64>,
     /// Whether something was taken since it had nothing.
@@ -145,10 +145,10 @@ pub(super) struct Group {
     pub(super) is_held: bool,
     /// With more dirty pages than this it is due, whatever their age.
     pub(super) background: Option<u64>,
-    place: Place,
+    place: GroupPlace,
 }
 
-impl Group {
+impl FlushGroup {
     pub(super) fn memory(&self) -> Bytes {
         bytes(self.dirty + self.writing) + self.promised
     }
@@ -166,19 +166,19 @@ impl Group {
         if self.allowance == 0 { ALLOWANCE } else { self.allowance }
     }
 
-    /// Where it belongs. `oldest` as in [`Turns::file`].
-    fn place(&self, oldest: Option<Oldest>) -> Place {
+    /// Where it belongs. `oldest` as in [`FlushTurns::file`].
+    fn place(&self, oldest: Option<Oldest>) -> GroupPlace {
         let line = match self.runs.len() {
-            _ if !self.is_served => Line::New,
-            count if count < self.allowance() => Line::Open,
-            _ => Line::Used,
+            _ if !self.is_served => FlushOrder::New,
+            count if count < self.allowance() => FlushOrder::Open,
+            _ => FlushOrder::Used,
         };
         let is_full = self.runs.len() >= GROUP_IN_LINE_RUNS as usize
             || bytes(self.writing) >= GROUP_IN_LINE_MAX;
         let waiting = oldest.filter(|_| !is_full && !self.is_held);
         let waiting =
-            waiting.map(|(number, since, is_due)| Waiting { line, number, since, is_due });
-        Place {
+            waiting.map(|(number, since, is_due)| DirtyGroup { line, number, since, is_due });
+        GroupPlace {
             waiting,
             front: self.runs.first().copied().filter(|_| self.allowance() > 1),
             oldest: oldest.map(|(number, since, _)| (number, since)),
@@ -193,12 +193,12 @@ fn is_passed(run: u64, latest: u64) -> bool {
 
 /// All groups.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    groups: Column<Group>,
+pub(super) struct FlushTurns {
+    groups: Column<FlushGroup>,
     /// Groups with dirty pages, but for those with too much in line and those held back.
-    any: BTreeSet<(Line, GroupId)>,
+    any: BTreeSet<(FlushOrder, GroupId)>,
     /// Those that something is due of by itself.
-    due: BTreeSet<(Line, GroupId)>,
+    due: BTreeSet<(FlushOrder, GroupId)>,
     /// The others of `any`, by their oldest page.
     young: BTreeSet<(u64, Instant, GroupId)>,
     /// Groups with runs in line and an allowance to lose, by the oldest of these.
@@ -216,12 +216,12 @@ pub(super) struct Turns {
     used: u64,
 }
 
-impl Turns {
-    pub(super) fn get(&self, id: GroupId) -> &Group {
+impl FlushTurns {
+    pub(super) fn get(&self, id: GroupId) -> &FlushGroup {
         &self.groups[id]
     }
 
-    pub(super) fn get_mut(&mut self, id: GroupId) -> &mut Group {
+    pub(super) fn get_mut(&mut self, id: GroupId) -> &mut FlushGroup {
         &mut self.groups[id]
     }
 

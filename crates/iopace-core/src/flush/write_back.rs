@@ -4,8 +4,8 @@
 //! order of dirtying, which only moves forward. What a sync of an extent asks for is marked page by
 //! page.
 
-use super::pages::{self, Page, Stamp, State};
-use super::turns::{Oldest, Position};
+use super::pages::{self, Page, PageState, Stamp};
+use super::turns::{Oldest, OwnerPosition};
 use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, Owner, Run, SMALL_SYNC_MAX};
 use crate::request::{Area, GroupId};
 use crate::time::Instant;
@@ -41,8 +41,10 @@ impl Flusher {
             let is_urgent = stamp.is_urgent || is_small;
             let stamp = Stamp { is_asked: true, is_urgent, ..stamp };
             let asked = match state {
-                State::Dirty(_) => State::Dirty(stamp),
-                State::Writing { number, .. } => State::Writing { number, again: Some(stamp) },
+                PageState::Dirty(_) => PageState::Dirty(stamp),
+                PageState::Writing { number, .. } => {
+                    PageState::Writing { number, again: Some(stamp) }
+                }
             };
             self.pages.paint(part, Some(state), Some(asked));
             groups.insert(stamp.owner.group);
@@ -144,7 +146,7 @@ impl Flusher {
         let most = (run_max.get() / PAGE).max(1);
         let mut end = first;
         while end - first < most
-            && let Some((State::Dirty(next), next_end)) = self.pages.at(end)
+            && let Some((PageState::Dirty(next), next_end)) = self.pages.at(end)
             && next.owner == owner
             && may_go(&next)
         {
@@ -190,10 +192,10 @@ impl Flusher {
         let count = range.end - range.start;
         let (mut taken, mut rest) = (0, range.clone());
         while let Some((part, state)) = self.pages.next_part(&mut rest) {
-            let Some(State::Dirty(stamp)) = state else { break };
+            let Some(PageState::Dirty(stamp)) = state else { break };
             assert_eq!(stamp.owner, run.owner, "a run has one owner");
             taken += part.end - part.start;
-            let writing = State::Writing { number: stamp.number, again: None };
+            let writing = PageState::Writing { number: stamp.number, again: None };
             self.pages.paint(part, state, Some(writing));
         }
         assert_eq!(taken, count, "a run that is taken is dirty: {run:?}");
@@ -209,7 +211,7 @@ impl Flusher {
         });
         let used = used.map_or(0, |position| position.used) + count;
         if !run.is_urgent {
-            group.position = Some(Position { owner: run.owner, page: range.end, used });
+            group.position = Some(OwnerPosition { owner: run.owner, page: range.end, used });
         }
         self.totals.dirty -= count;
         self.totals.writing += count;
@@ -229,11 +231,11 @@ impl Flusher {
         }
         let (mut others, mut clean) = (BTreeSet::new(), 0);
         while let Some((part, state)) = self.pages.next_part(&mut range) {
-            let Some(State::Writing { again, .. }) = state else {
+            let Some(PageState::Writing { again, .. }) = state else {
                 panic!("what is done was on its way: {run:?}")
             };
             let part_count = part.end - part.start;
-            self.pages.paint(part, state, again.map(State::Dirty));
+            self.pages.paint(part, state, again.map(PageState::Dirty));
             let Some(stamp) = again else {
                 clean += part_count;
                 continue;

@@ -3,7 +3,7 @@
 //! them already: here they are filled in when they are told.
 
 use super::pressure::Pressure;
-use super::table::{Column, Groups, Kind};
+use super::table::{Column, Groups, SettingKind};
 use super::{Class, Rates};
 use crate::request::{GroupId, StageTimes};
 use crate::stats::{DeviceCounts, Finished, Histogram, OpCounts, StageHistograms};
@@ -139,7 +139,7 @@ impl Accounts {
             let pages = wiops.into_iter().chain(iops).map(|rate| rate.get().saturating_mul(PAGE));
             wbps.into_iter().chain(bps).map(NonZeroU64::get).chain(pages)
         };
-        self.table.chain(id, Kind::Limit).flat_map(rates).min()
+        self.table.chain(id, SettingKind::Limit).flat_map(rates).min()
     }
 
     /// A portion of a buffered write is in memory.

@@ -29,7 +29,7 @@
 //! There, recovery adds a sixteenth at a time and takes minutes; doubling is ours.
 
 use super::accounts::Accounts;
-use super::table::{Column, GroupSet, Groups, Kind};
+use super::table::{Column, GroupSet, Groups, SettingKind};
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 use std::collections::BTreeMap;
@@ -44,29 +44,29 @@ const LATE_PART: u32 = 10;
 
 /// The window of a group with a target.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct TargetWindow {
     len: Nanos,
     ends: Instant,
     count: u32,
     late_count: u32,
     /// How the last one went.
-    verdict: Verdict,
+    verdict: WindowVerdict,
 }
 
-impl Window {
+impl TargetWindow {
     /// The first one of a group with that target.
-    fn new(now: Instant, target: Nanos) -> Window {
+    fn new(now: Instant, target: Nanos) -> TargetWindow {
         let len = target.0.saturating_mul(WINDOW_TARGETS).clamp(WINDOW_MIN.0, WINDOW_MAX.0);
         let (len, ends) = (Nanos(len), now + Nanos(len));
-        Window { len, ends, count: 0, late_count: 0, verdict: Verdict::Quiet }
+        TargetWindow { len, ends, count: 0, late_count: 0, verdict: WindowVerdict::Quiet }
     }
 
     /// It ends, and the next one begins.
     fn end(&mut self, now: Instant) {
         self.verdict = match (self.count, self.late_count * LATE_PART) {
-            (0, _) => Verdict::Quiet,
-            (count, late) if late > count => Verdict::Missed,
-            _ => Verdict::Met,
+            (0, _) => WindowVerdict::Quiet,
+            (count, late) if late > count => WindowVerdict::Missed,
+            _ => WindowVerdict::Met,
         };
         (self.count, self.late_count) = (0, 0);
         self.ends = now + self.len;
@@ -75,7 +75,7 @@ impl Window {
 
 /// How a window went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum WindowVerdict {
     /// No request of the group.
     Quiet,
     Met,
@@ -87,9 +87,9 @@ pub(crate) type Narrow = (GroupId, Option<u32>);
 
 /// The state of a group: the target itself is in the table.
 #[derive(Debug, Default)]
-struct State {
+struct TargetState {
     /// Its present window, if it has a target.
-    window: Option<Window>,
+    window: Option<TargetWindow>,
     /// The most requests that it may hold while it is narrowed.
     cap: Option<u32>,
 }
@@ -97,7 +97,7 @@ struct State {
 /// All targets of a device.
 #[derive(Debug)]
 pub(crate) struct Targets {
-    states: Column<State>,
+    states: Column<TargetState>,
     /// The groups that have a target, and those that are narrowed, by number.
     targeted: GroupSet,
     narrowed: GroupSet,
@@ -119,7 +119,7 @@ impl Targets {
         // The root has no siblings, though it stands as its own parent.
         let target = target.filter(|_| id != GroupId::ROOT);
         if target.is_some() || self.states[id].window.is_some() {
-            self.states[id].window = target.map(|target| Window::new(now, target));
+            self.states[id].window = target.map(|target| TargetWindow::new(now, target));
             self.targeted.set(id, target.is_some());
             self.plan();
         }
@@ -133,7 +133,7 @@ impl Targets {
 
     /// Forgets a group.
     pub(crate) fn remove(&mut self, id: GroupId) {
-        let State { window, cap } = self.states.take(id);
+        let TargetState { window, cap } = self.states.take(id);
         if window.is_some() || cap.is_some() {
             self.targeted.set(id, false);
             self.narrowed.set(id, false);
@@ -143,7 +143,7 @@ impl Targets {
 
     /// A request of the group, or of one below it, has taken so long.
     pub(crate) fn finished(&mut self, groups: &Groups, id: GroupId, total: Nanos) {
-        for id in groups.chain(id, Kind::Target) {
+        for id in groups.chain(id, SettingKind::Target) {
             if let Some(window) = &mut self.states[id].window {
                 window.count += 1;
                 self.next = self.next.min(window.ends);
@@ -158,7 +158,7 @@ impl Targets {
     }
 
     /// The windows by group.
-    fn windows(&self) -> impl Iterator<Item = (GroupId, Window)> + '_ {
+    fn windows(&self) -> impl Iterator<Item = (GroupId, TargetWindow)> + '_ {
         self.targeted.iter().filter_map(|id| Some((id, self.states[id].window?)))
     }
 
@@ -169,7 +169,7 @@ impl Targets {
             // What is still narrowed is widened at once: nobody asks for it any more.
             true => Instant::ZERO,
             false => {
-                let matters = |(_, window): &(_, Window)| window.count > 0 || is_any_narrowed;
+                let matters = |(_, window): &(_, TargetWindow)| window.count > 0 || is_any_narrowed;
                 let ends = self.windows().filter(matters).map(|(_, window)| window.ends);
                 ends.min().unwrap_or(Instant::NEVER)
             }
@@ -213,24 +213,24 @@ impl Targets {
         &mut self,
         now: Instant,
         id: GroupId,
-        siblings: &[(Nanos, Window)],
+        siblings: &[(Nanos, TargetWindow)],
         accounts: &Accounts,
     ) -> Option<Narrow> {
         let own = target_of(&accounts.table, id);
         let tighter = || siblings.iter().filter(|(target, _)| *target < own).map(|of| of.1);
         let missed_now =
-            tighter().any(|of| of.ends == now + of.len && of.verdict == Verdict::Missed);
+            tighter().any(|of| of.ends == now + of.len && of.verdict == WindowVerdict::Missed);
         match tighter().map(|window| window.verdict).max()? {
-            Verdict::Missed if missed_now => self.narrow(id, accounts.live_below(id)),
-            Verdict::Missed => None,
-            Verdict::Met => self.widen(id, false),
-            Verdict::Quiet => self.widen(id, true),
+            WindowVerdict::Missed if missed_now => self.narrow(id, accounts.live_below(id)),
+            WindowVerdict::Missed => None,
+            WindowVerdict::Met => self.widen(id, false),
+            WindowVerdict::Quiet => self.widen(id, true),
         }
     }
 
     /// The targets among the children of each group.
-    fn among_siblings(&self, groups: &Groups) -> BTreeMap<GroupId, Vec<(Nanos, Window)>> {
-        let mut among = BTreeMap::<GroupId, Vec<(Nanos, Window)>>::new();
+    fn among_siblings(&self, groups: &Groups) -> BTreeMap<GroupId, Vec<(Nanos, TargetWindow)>> {
+        let mut among = BTreeMap::<GroupId, Vec<(Nanos, TargetWindow)>>::new();
         for (id, window) in self.windows() {
             among.entry(groups.parent(id)).or_default().push((target_of(groups, id), window));
         }
@@ -241,7 +241,7 @@ impl Targets {
     /// they have a tighter one themselves.
     fn lift_orphans(
         &mut self,
-        among: &BTreeMap<GroupId, Vec<(Nanos, Window)>>,
+        among: &BTreeMap<GroupId, Vec<(Nanos, TargetWindow)>>,
         groups: &Groups,
     ) -> Vec<Narrow> {
         let is_orphan = |id: &GroupId| {

@@ -6,7 +6,7 @@
 //! the door is free; if it is more (pages of which little was written), the rest of it is a request
 //! like others. So neither place lets in more than the other leaves. Lest a crowd at the door
 //! leaves nothing, requests have half of the rate until what the door has taken is paid
-//! ([`Rate::opens`]); writes at the door have their turn reserved already.
+//! ([`GroupRate::opens`]); writes at the door have their turn reserved already.
 //!
 //! ```text
 //!   buffered write ─► door: its meter ──┐ charged    ┌─► disk        write-back: paid
@@ -34,7 +34,7 @@ const SHARED: Nanos = Nanos::from_secs(1);
 
 /// One rate of a group, as a limit or as a guarantee.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub(crate) struct GroupRate {
     unit: Unit,
     /// Whether it counts reads, and writes.
     lanes: [bool; 2],
@@ -65,7 +65,7 @@ impl Total {
     }
 }
 
-impl Rate {
+impl GroupRate {
     pub(crate) fn counts(&self, lane: Lane) -> bool {
         let [reads, writes] = self.lanes;
         match lane {
@@ -204,9 +204,9 @@ impl Rate {
 
 /// Takes over new rates; a rate that stays keeps what is owed. With a burst there are two of a
 /// kind, in the same order before and after: each keeps its own.
-pub(crate) fn set_rates(now: Instant, rates: &mut Vec<Rate>, mut new: Vec<Rate>) {
+pub(crate) fn set_rates(now: Instant, rates: &mut Vec<GroupRate>, mut new: Vec<GroupRate>) {
     for rate in &mut new {
-        let same = |old: &Rate| old.unit == rate.unit && old.lanes == rate.lanes;
+        let same = |old: &GroupRate| old.unit == rate.unit && old.lanes == rate.lanes;
         if let Some(place) = rates.iter().position(same) {
             let mut kept = rates.remove(place);
             kept.meter.set(now, &rate.meter);
@@ -227,12 +227,12 @@ fn each(rates: &Rates) -> impl Iterator<Item = (usize, NonZeroU64)> {
     list(rates).into_iter().enumerate().filter_map(|(place, rate)| Some((place, rate?)))
 }
 
-fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) -> Rate {
+fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) -> GroupRate {
     let unit = if place < 3 { Unit::Bytes } else { Unit::Operations };
     let lanes = [place % 3 != 1, !place.is_multiple_of(3)];
     let meter = Meter::new(now, per_second, tolerance);
     let half = Meter::new(now, per_second, Nanos::ZERO);
-    Rate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 }
+    GroupRate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 }
 }
 
 /// The operations that a portion of a buffered write begins: write-back makes one of each 128 KiB.
@@ -247,13 +247,13 @@ fn operations(bytes: u64, iops_size: Option<NonZeroU64>) -> u64 {
     iops_size.map_or(1, |size| bytes.div_ceil(size.get()).max(1))
 }
 
-pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<Rate> {
+pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<GroupRate> {
     each(rates).map(|(place, per_second)| rate(now, place, per_second, Nanos::ZERO)).collect()
 }
 
 /// A limit without a burst is one meter. With one it is two: the sustained rate with so much
 /// tolerance that the burst rate lasts for its length, and the burst rate itself.
-pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<Rate> {
+pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<GroupRate> {
     let mut rates = Vec::new();
     for (place, sustained) in each(&limits.sustained) {
         let burst = list(&limits.burst)[place].filter(|burst| *burst > sustained);
@@ -273,8 +273,8 @@ pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<Rate> {
 mod tests {
     use super::*;
 
-    fn opens(rates: &[Rate]) -> Instant {
-        rates.iter().map(Rate::opens).max().expect("there is one")
+    fn opens(rates: &[GroupRate]) -> Instant {
+        rates.iter().map(GroupRate::opens).max().expect("there is one")
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         };
         let (start, mut rates) = (Instant(0), Vec::new());
         set_rates(start, &mut rates, limit_rates(start, &limits));
-        let charge = |rate: &mut Rate| _ = rate.charge(start, Lane::Read, 100_000, None);
+        let charge = |rate: &mut GroupRate| _ = rate.charge(start, Lane::Read, 100_000, None);
         rates.iter_mut().for_each(charge);
         let before = opens(&rates);
         assert_eq!(before, Instant(10_000_000_000), "ten seconds at the burst rate");

@@ -91,7 +91,7 @@ impl GroupSet {
 
 /// A setting that groups below have to respect, and stages have to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// `io.max`.
     Limit,
     /// `io.min`.
@@ -100,14 +100,14 @@ pub enum Kind {
     Target,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Limit, Kind::Guarantee, Kind::Target];
+impl SettingKind {
+    const ALL: [SettingKind; 3] = [SettingKind::Limit, SettingKind::Guarantee, SettingKind::Target];
 
     fn is_set(self, settings: &Settings) -> bool {
         match self {
-            Kind::Limit => settings.max != Settings::default().max,
-            Kind::Guarantee => settings.min != Settings::default().min,
-            Kind::Target => settings.latency.is_some(),
+            SettingKind::Limit => settings.max != Settings::default().max,
+            SettingKind::Guarantee => settings.min != Settings::default().min,
+            SettingKind::Target => settings.latency.is_some(),
         }
     }
 }
@@ -117,7 +117,7 @@ const NONE: GroupId = GroupId(u32::MAX);
 
 /// How far the device knows a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum GroupStanding {
     /// Not at all; or no more.
     #[default]
     Unknown,
@@ -132,41 +132,42 @@ enum Standing {
 /// The part of a group that is read at every request: half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
-struct Row {
+struct GroupRow {
     parent: GroupId,
     weight: Weight,
     /// Its class and those of the groups above it in one.
     class: Class,
-    standing: Standing,
-    /// By [`Kind`]: itself, if it has such a setting, or else the nearest one above that has.
-    chains: [GroupId; Kind::ALL.len()],
+    standing: GroupStanding,
+    /// By [`SettingKind`]: itself, if it has such a setting, or else the nearest one above that
+    /// has.
+    chains: [GroupId; SettingKind::ALL.len()],
     children_count: u32,
 }
 
-impl Default for Row {
-    fn default() -> Row {
-        Row {
+impl Default for GroupRow {
+    fn default() -> GroupRow {
+        GroupRow {
             parent: GroupId::ROOT,
             weight: Weight::DEFAULT,
             class: Class::default(),
-            standing: Standing::default(),
-            chains: [NONE; Kind::ALL.len()],
+            standing: GroupStanding::default(),
+            chains: [NONE; SettingKind::ALL.len()],
             children_count: 0,
         }
     }
 }
 
-impl Row {
+impl GroupRow {
     /// Whether nothing is known of the group, nor of a group below it.
     fn is_vacant(&self) -> bool {
-        self.standing == Standing::Unknown && self.children_count == 0
+        self.standing == GroupStanding::Unknown && self.children_count == 0
     }
 }
 
 /// All groups of a device. The root is always there.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    rows: Column<Row>,
+    rows: Column<GroupRow>,
     settings: Column<Settings>,
     /// How many were removed and are not forgotten yet.
     dying_count: u32,
@@ -176,7 +177,7 @@ impl Default for Groups {
     fn default() -> Groups {
         let (rows, settings) = (Column::default(), Column::default());
         let mut groups = Groups { rows, settings, dying_count: 0 };
-        groups.rows[GroupId::ROOT].standing = Standing::Used;
+        groups.rows[GroupId::ROOT].standing = GroupStanding::Used;
         groups
     }
 }
@@ -186,13 +187,13 @@ impl Groups {
 
     /// Whether the device knows the group: it was told of it, or has had a request of it.
     pub fn knows(&self, id: GroupId) -> bool {
-        self.rows[id].standing != Standing::Unknown
+        self.rows[id].standing != GroupStanding::Unknown
     }
 
     /// Whether the group was removed and is not forgotten yet.
     #[inline(always)]
     pub fn is_dying(&self, id: GroupId) -> bool {
-        self.dying_count > 0 && self.rows[id].standing == Standing::Dying
+        self.dying_count > 0 && self.rows[id].standing == GroupStanding::Dying
     }
 
     /// The group above; the root is above itself.
@@ -236,7 +237,11 @@ impl Groups {
 
     /// The group and those above it, the root included, that have such a setting.
     #[inline(always)]
-    pub fn chain(&self, id: GroupId, kind: Kind) -> impl Iterator<Item = GroupId> + Clone + '_ {
+    pub fn chain(
+        &self,
+        id: GroupId,
+        kind: SettingKind,
+    ) -> impl Iterator<Item = GroupId> + Clone + '_ {
         let next = move |id: GroupId| {
             Some(self.rows[id].chains[kind as usize]).filter(|next| *next != NONE)
         };
@@ -282,17 +287,17 @@ impl Groups {
         }
         self.dying_count -= u32::from(self.is_dying(id));
         let now = &mut self.rows[id];
-        now.standing = Standing::Told;
+        now.standing = GroupStanding::Told;
         now.weight = settings.weight;
         let before = std::mem::replace(&mut self.settings[id], *settings);
         self.derive(id);
-        (row.standing == Standing::Told && !is_moved).then_some(before)
+        (row.standing == GroupStanding::Told && !is_moved).then_some(before)
     }
 
     /// The group has a request: the device knows it from now on, if only as a child of the root.
     #[inline(always)]
     pub fn enter(&mut self, id: GroupId) {
-        if self.rows[id].standing == Standing::Unknown {
+        if self.rows[id].standing == GroupStanding::Unknown {
             self.make(id);
         }
     }
@@ -300,7 +305,7 @@ impl Groups {
     #[cold]
     #[inline(never)]
     fn make(&mut self, id: GroupId) {
-        self.rows[id].standing = Standing::Used;
+        self.rows[id].standing = GroupStanding::Used;
         let parent = self.parent(id);
         self.rows[parent].children_count += 1;
         self.derive(id);
@@ -310,7 +315,7 @@ impl Groups {
     pub(crate) fn remove(&mut self, id: GroupId) {
         if self.knows(id) {
             self.dying_count += u32::from(!self.is_dying(id));
-            self.rows[id].standing = Standing::Dying;
+            self.rows[id].standing = GroupStanding::Dying;
         }
     }
 
@@ -322,11 +327,11 @@ impl Groups {
         let parent = self.parent(id);
         self.rows[parent].children_count -= 1;
         self.dying_count -= u32::from(self.is_dying(id));
-        let Row { class, chains, children_count, .. } = self.rows[id];
-        self.rows[id] = Row { class, chains, children_count, ..Row::default() };
+        let GroupRow { class, chains, children_count, .. } = self.rows[id];
+        self.rows[id] = GroupRow { class, chains, children_count, ..GroupRow::default() };
         self.settings.take(id);
         self.derive(id);
-        while self.rows.cells.last().is_some_and(Row::is_vacant) {
+        while self.rows.cells.last().is_some_and(GroupRow::is_vacant) {
             self.rows.cells.pop();
         }
     }
@@ -342,13 +347,13 @@ impl Groups {
     /// Finds out anew what a group has from those above it; whether that has changed.
     fn derive_row(&mut self, id: GroupId) -> bool {
         let (row, settings) = (self.rows[id], &self.settings[id]);
-        let above = if id == GroupId::ROOT { Row::default() } else { self.rows[row.parent] };
+        let above = if id == GroupId::ROOT { GroupRow::default() } else { self.rows[row.parent] };
         let class = settings.class.within(above.class);
-        let chain = |kind: Kind| match kind.is_set(settings) {
+        let chain = |kind: SettingKind| match kind.is_set(settings) {
             true => id,
             false => above.chains[kind as usize],
         };
-        let chains = Kind::ALL.map(chain);
+        let chains = SettingKind::ALL.map(chain);
         let row = &mut self.rows[id];
         let is_changed = (class, chains) != (row.class, row.chains);
         (row.class, row.chains) = (class, chains);

@@ -27,8 +27,8 @@
 //! S. K. Kundu, congestion control of writers for NetBSD (tech-kern, 21 August 2006): counts per
 //! process in a short interval, an unnamed threshold X, a sleep of variable length.
 
-use super::tasks::{Record, Tasks};
-use super::{Dirty, Grant, Pace, Policy, Write};
+use super::tasks::{PacedTasks, Record};
+use super::{Dirty, Grant, Pace, PacePolicy, Write};
 use crate::group::table::Groups;
 use crate::request::TaskId;
 use crate::time::{Instant, Nanos};
@@ -36,7 +36,7 @@ use crate::units::Bytes;
 use crate::verdict::Reason;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: PacePolicy = PacePolicy {
     name: "counting",
     summary: "a task that writes too often in 100 ms sleeps, whatever the device does (2006)",
     build: || Box::new(Counting::default()),
@@ -54,7 +54,7 @@ const SLEEPS_MAX: u32 = 10;
 
 /// A task, as it is counted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Task {
+struct CountedTask {
     began: Instant,
     writes_count: u32,
     /// Intervals in a row that ended in sleep.
@@ -62,9 +62,9 @@ struct Task {
     until: Option<Instant>,
 }
 
-impl Record for Task {
-    fn new(now: Instant) -> Task {
-        Task { began: now, ..Task::default() }
+impl Record for CountedTask {
+    fn new(now: Instant) -> CountedTask {
+        CountedTask { began: now, ..CountedTask::default() }
     }
 
     fn is_void(&self, now: Instant) -> bool {
@@ -79,7 +79,7 @@ impl Record for Task {
 /// The policy.
 #[derive(Debug)]
 pub struct Counting {
-    tasks: Tasks<Task>,
+    tasks: PacedTasks<CountedTask>,
     writes_max: u32,
     /// The bytes that count as one write.
     unit: Bytes,
@@ -95,7 +95,7 @@ impl Counting {
     /// One with an X of its own, that counts every `unit` of a write for itself.
     pub fn new(writes_max: u32, unit: Bytes) -> Counting {
         assert!(writes_max > 0 && unit > Bytes::ZERO, "something passes");
-        Counting { tasks: Tasks::default(), writes_max, unit }
+        Counting { tasks: PacedTasks::default(), writes_max, unit }
     }
 }
 

@@ -29,14 +29,14 @@ mod tests;
 
 pub use crate::group::rates::Total;
 /// One pacing policy, which knows of no budget and no group yet.
-pub type Policy = registry::Policy<fn() -> Box<dyn Pace>>;
+pub type PacePolicy = registry::Policy<fn() -> Box<dyn Pace>>;
 
 /// All policies, the simplest first.
-pub static REGISTRY: &[&Policy] =
+pub static REGISTRY: &[&PacePolicy] =
     &[&none::POLICY, &counting::POLICY, &threshold::POLICY, &rate::POLICY];
 
 /// The policy of that name.
-pub fn find(name: &str) -> Option<&'static Policy> {
+pub fn find(name: &str) -> Option<&'static PacePolicy> {
     registry::find(REGISTRY, name)
 }
 
@@ -105,7 +105,7 @@ impl Budget {
 ///
 /// # Errors
 /// The pause is out of bounds, or the policy aims at none; and what would be right.
-pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
+pub fn check_pause_target(policy: &PacePolicy, pause: Nanos) -> Result<(), String> {
     let bounds = (Nanos::from_millis(PAUSE_TARGET_MIN), Nanos::from_millis(PAUSE_TARGET_MAX));
     if !(bounds.0..=bounds.1).contains(&pause) {
         return Err(format!(
@@ -113,7 +113,7 @@ pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
              {PAUSE_TARGET_MAX} ms"
         ));
     }
-    let aims = |policy: &Policy| (policy.build)().pause_target().is_some();
+    let aims = |policy: &PacePolicy| (policy.build)().pause_target().is_some();
     if !aims(policy) {
         let those = REGISTRY.iter().filter(|policy| aims(policy));
         let names: Vec<String> = those.map(|policy| format!("'{}'", policy.name)).collect();
@@ -127,7 +127,7 @@ pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
 ///
 /// # Errors
 /// The rate is too low for any policy, or this policy holds no caps.
-pub fn check_cap(policy: &Policy, rate: NonZeroU64) -> Result<(), CapError> {
+pub fn check_cap(policy: &PacePolicy, rate: NonZeroU64) -> Result<(), CapError> {
     if rate.get() < TASK_CAP_MIN {
         return Err(CapError::TooLow(rate));
     }
@@ -138,7 +138,7 @@ pub fn check_cap(policy: &Policy, rate: NonZeroU64) -> Result<(), CapError> {
 }
 
 /// Whether the policy holds caps of single tasks.
-pub fn holds_caps(policy: &Policy) -> bool {
+pub fn holds_caps(policy: &PacePolicy) -> bool {
     (policy.build)().holds_caps()
 }
 
@@ -183,7 +183,7 @@ pub enum Grant {
 
 /// How a policy sees a device, or a group on it: what is drawn and exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct PacePicture {
     /// Dirty memory.
     pub dirty: Bytes,
     /// Below it nobody is paced.
@@ -286,12 +286,12 @@ pub trait Pace: fmt::Debug + Send {
     fn remove_group(&mut self, _id: GroupId) {}
 
     /// How it sees the device, with `dirty` as it is now.
-    fn picture(&self, _dirty: &Dirty) -> Picture {
-        Picture::default()
+    fn picture(&self, _dirty: &Dirty) -> PacePicture {
+        PacePicture::default()
     }
 
     /// How it sees a group; `None` if it has no view of groups or does not know this one.
-    fn group_picture(&self, _id: GroupId, _dirty: &Dirty) -> Option<Picture> {
+    fn group_picture(&self, _id: GroupId, _dirty: &Dirty) -> Option<PacePicture> {
         None
     }
 }

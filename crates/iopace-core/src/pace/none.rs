@@ -13,12 +13,12 @@
 //! # Limits
 //! A heavy writer fills the dirty memory and everybody waits behind it.
 
-use super::{Dirty, Grant, Pace, Policy, Write};
+use super::{Dirty, Grant, Pace, PacePolicy, Write};
 use crate::group::table::Groups;
 use crate::time::Instant;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: PacePolicy = PacePolicy {
     name: "none",
     summary: "no pacing: writes are taken until the dirty limit, then in order of arrival",
     build: || Box::new(None),

@@ -53,8 +53,8 @@
 //! Wu Fengguang, IO-less dirty throttling (2011), and Linux mm/page-writeback.c, where it was
 //! merged: position, bandwidth and base rate. The other sources stand in the files of the parts.
 
-use super::tasks::Tasks;
-use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Total, Write};
+use super::tasks::PacedTasks;
+use super::{Budget, Dirty, Grant, Pace, PacePicture, PacePolicy, Thresholds, Total, Write};
 use crate::group::table::Groups;
 use crate::limits::PAUSE_TARGET_DEFAULT;
 use crate::request::{GroupId, TaskId};
@@ -63,12 +63,12 @@ use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use bandwidth::{Bandwidth, GUESS, INTERVAL};
 use core::num::NonZeroU64;
-use groups::{Group, States};
+use groups::{PacedGroup, States};
 use pause::{PAGE, PAUSE_MAX, Tempo};
 use portion::{Pass, charge, paced, portion_of, still_waits};
-use position::{Curve, FLOOR, ONE, Place};
+use position::{Curve, DevicePosition, FLOOR, ONE};
 use shares::Shares;
-use task::{Stand, Task};
+use task::{PaceWait, PacedTask};
 use task_caps::TaskCaps;
 
 mod bandwidth;
@@ -86,7 +86,7 @@ mod tests;
 mod update;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: PacePolicy = PacePolicy {
     name: "rate",
     summary: "each task the same rate, such that memory is dirtied as fast as it is cleaned",
     build: || Box::new(Rate::default()),
@@ -105,9 +105,9 @@ pub struct Rate {
     now: Instant,
     /// Write-back begins above it.
     background: Bytes,
-    place: Place,
+    place: DevicePosition,
     bandwidth: Bandwidth,
-    tasks: Tasks<Task>,
+    tasks: PacedTasks<PacedTask>,
     task_caps: TaskCaps,
     groups: States,
     shares: Shares,
@@ -133,9 +133,9 @@ impl Default for Rate {
         Rate {
             now: Instant::ZERO,
             background: budget.device.background,
-            place: Place::new(&budget, GUESS, Nanos::ZERO),
+            place: DevicePosition::new(&budget, GUESS, Nanos::ZERO),
             bandwidth: Bandwidth::default(),
-            tasks: Tasks::default(),
+            tasks: PacedTasks::default(),
             task_caps: TaskCaps::default(),
             groups: States::new(GUESS),
             shares: Shares::default(),
@@ -178,7 +178,7 @@ impl Rate {
     }
 
     /// Position of a group on the device.
-    fn position(&self, group: &Group, dirty: u64) -> u64 {
+    fn position(&self, group: &PacedGroup, dirty: u64) -> u64 {
         let position = self.place.position(dirty);
         if self.groups.active.len() < 2 || position == 0 {
             return position;
@@ -213,7 +213,7 @@ impl Rate {
     }
 
     /// Marks, and the rates of a group, for those who look.
-    fn view(&self, group: Option<&Group>, marks: &Curve, dirty: &Dirty) -> Picture {
+    fn view(&self, group: Option<&PacedGroup>, marks: &Curve, dirty: &Dirty) -> PacePicture {
         let Some(group) = group else { return marks.picture() };
         let (position, pause) = (self.position(group, dirty.device.0), self.last_pause);
         group.picture(position, pause, marks.picture())
@@ -288,7 +288,7 @@ impl Pace for Rate {
 
     fn gave_up(&mut self, task: TaskId) {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.stand = Stand::Free;
+            task.stand = PaceWait::Free;
         }
     }
 
@@ -321,7 +321,7 @@ impl Pace for Rate {
 
     fn set_budget(&mut self, _: Instant, budget: &Budget) {
         self.background = budget.device.background;
-        self.place = Place::new(budget, self.bandwidth.average(), self.bandwidth.gap());
+        self.place = DevicePosition::new(budget, self.bandwidth.average(), self.bandwidth.gap());
         self.state = self.state.wrapping_add(1).max(1);
     }
 
@@ -365,12 +365,12 @@ impl Pace for Rate {
     }
 
     /// Rates are those of the group that dirties most.
-    fn picture(&self, dirty: &Dirty) -> Picture {
+    fn picture(&self, dirty: &Dirty) -> PacePicture {
         let active = || self.groups.active.iter().filter_map(|&id| self.groups.get(id));
         let group = active().max_by_key(|group| group.dirty_rate);
         let group = group.or_else(|| self.groups.get(self.last_group));
         let position = self.place.position(dirty.device.0);
-        Picture {
+        PacePicture {
             dirty: dirty.device,
             write_bandwidth: self.bandwidth.average(),
             dirty_rate: BytesPerSec(active().map(|group| group.dirty_rate).sum()),
@@ -379,11 +379,11 @@ impl Pace for Rate {
         }
     }
 
-    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
+    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<PacePicture> {
         let group = self.groups.get(id)?;
         let marks = self.place.part(group.share, dirty.device.0);
         let (dirty_rate, write_bandwidth) = (BytesPerSec(group.dirty_rate), group.bandwidth);
-        Some(Picture {
+        Some(PacePicture {
             dirty: dirty.group,
             dirty_rate,
             write_bandwidth,

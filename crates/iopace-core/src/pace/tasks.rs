@@ -39,7 +39,7 @@ pub(super) trait Record: Copy {
 
 /// The table.
 #[derive(Debug)]
-pub(super) struct Tasks<R> {
+pub(super) struct PacedTasks<R> {
     places: Vec<(TaskId, Option<R>)>,
     /// 64 less the binary logarithm of the number of places.
     shift: u32,
@@ -47,16 +47,16 @@ pub(super) struct Tasks<R> {
     hand: usize,
 }
 
-impl<R: Record> Default for Tasks<R> {
-    fn default() -> Tasks<R> {
-        Tasks::with_places(PLACES_MIN)
+impl<R: Record> Default for PacedTasks<R> {
+    fn default() -> PacedTasks<R> {
+        PacedTasks::with_places(PLACES_MIN)
     }
 }
 
-impl<R: Record> Tasks<R> {
-    fn with_places(places: usize) -> Tasks<R> {
+impl<R: Record> PacedTasks<R> {
+    fn with_places(places: usize) -> PacedTasks<R> {
         let shift = u64::BITS - places.trailing_zeros();
-        Tasks { places: vec![(TaskId(0), None); places], shift, used_count: 0, hand: 0 }
+        PacedTasks { places: vec![(TaskId(0), None); places], shift, used_count: 0, hand: 0 }
     }
 
     fn home(&self, task: TaskId) -> usize {
@@ -139,7 +139,7 @@ impl<R: Record> Tasks<R> {
     }
 
     fn grow(&mut self) {
-        let mut larger = Tasks::with_places(self.places.len() * 2);
+        let mut larger = PacedTasks::with_places(self.places.len() * 2);
         for place in self.places.iter().filter(|(_, record)| record.is_some()) {
             let at = larger.find(place.0);
             larger.places[at] = *place;
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn it_holds_what_a_map_holds() {
-        let (mut tasks, mut map) = (Tasks::<Note>::default(), BTreeMap::new());
+        let (mut tasks, mut map) = (PacedTasks::<Note>::default(), BTreeMap::new());
         let mut random = 1u64;
         for step in 0..200_000u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step | 1);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn void_records_go_with_the_hand() {
-        let mut tasks = Tasks::<Note>::default();
+        let mut tasks = PacedTasks::<Note>::default();
         for task in 0..1_000 {
             tasks.enter(Instant(0), TaskId(task)).expect("room").till = 10;
         }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_full_table_forgets_who_does_not_wait_and_refuses_if_all_do() {
-        let mut tasks = Tasks::<Note>::default();
+        let mut tasks = PacedTasks::<Note>::default();
         for task in 0..DIRTIERS_MAX as u64 {
             tasks.enter(Instant(0), TaskId(task)).expect("room").value = u64::MAX;
         }

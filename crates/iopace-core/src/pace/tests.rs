@@ -24,7 +24,7 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(policy: &Policy, seed: u64, tasks: u64) -> Loop {
+    fn new(policy: &PacePolicy, seed: u64, tasks: u64) -> Loop {
         let mut pace = (policy.build)();
         let device = Thresholds { background: Bytes(32 << 20), limit: Bytes(64 << 20) };
         let budget = Budget::alone(device);

@@ -46,8 +46,8 @@
 //! calc_period_shift, growing naps; lib/proportions.c; MAX_WRITEBACK_PAGES of fs-writeback.c;
 //! nr_requests and max_sectors_kb of the block layer. The change logs of the series of 2011.
 
-use super::tasks::{Record, Tasks};
-use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Write};
+use super::tasks::{PacedTasks, Record};
+use super::{Budget, Dirty, Grant, Pace, PacePicture, PacePolicy, Thresholds, Write};
 use crate::group::table::Groups;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
@@ -58,7 +58,7 @@ use proportion::{Part, Whole};
 mod proportion;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: PacePolicy = PacePolicy {
     name: "threshold",
     summary: "writes run freely up to a threshold, and above it nap until below (before 2011)",
     build: || Box::new(Threshold::default()),
@@ -121,16 +121,16 @@ struct Held {
 
 /// A task.
 #[derive(Clone, Copy, Debug, Default)]
-struct Task {
+struct ThresholdTask {
     seen: Instant,
     /// Its part of what was dirtied lately.
     dirtied: Part,
     held: Option<Held>,
 }
 
-impl Record for Task {
-    fn new(now: Instant) -> Task {
-        Task { seen: now, ..Task::default() }
+impl Record for ThresholdTask {
+    fn new(now: Instant) -> ThresholdTask {
+        ThresholdTask { seen: now, ..ThresholdTask::default() }
     }
 
     fn is_void(&self, now: Instant) -> bool {
@@ -145,7 +145,7 @@ impl Record for Task {
 /// The policy.
 #[derive(Debug)]
 pub struct Threshold {
-    tasks: Tasks<Task>,
+    tasks: PacedTasks<ThresholdTask>,
     budget: Budget,
     /// Bytes between two looks at a processor.
     look: u64,
@@ -166,7 +166,7 @@ impl Default for Threshold {
     fn default() -> Threshold {
         let all = Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) };
         Threshold {
-            tasks: Tasks::default(),
+            tasks: PacedTasks::default(),
             budget: Budget::alone(all),
             look: LOOK_MAX,
             unseen: [0; PROCESSORS],
@@ -193,7 +193,7 @@ impl Threshold {
     }
 
     /// Whether a task is above its threshold.
-    fn is_above(&self, task: &Task, dirty: &Dirty) -> bool {
+    fn is_above(&self, task: &ThresholdTask, dirty: &Dirty) -> bool {
         let Budget { all, dirty_elsewhere, .. } = self.budget;
         let sum = dirty.device.0.saturating_add(dirty_elsewhere.0);
         sum > self.freerun()
@@ -291,9 +291,9 @@ impl Pace for Threshold {
     }
 
     /// The set point is the device's part.
-    fn picture(&self, _: &Dirty) -> Picture {
+    fn picture(&self, _: &Dirty) -> PacePicture {
         let (freerun, setpoint) = (Bytes(self.freerun()), Bytes(self.device_limit()));
-        Picture { freerun, setpoint, ..Picture::default() }
+        PacePicture { freerun, setpoint, ..PacePicture::default() }
     }
 
     fn set_budget(&mut self, _: Instant, budget: &Budget) {

@@ -44,7 +44,7 @@
 //! FreeBSD gsched_as: the batch of 8 MiB.
 
 use super::sorted::Sorted;
-use super::tasks::{Task, Tasks};
+use super::tasks::{ScheduledTask, ScheduledTasks};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Pop, Profile, Scheduler};
 use crate::request::{RequestId, TaskId};
 use crate::table::{List, Request, Table};
@@ -111,16 +111,16 @@ const CLOSE: Bytes = Bytes(8192 * 512);
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_mib(64);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Config {
+struct AnticipatoryConfig {
     antic: Nanos,
     batch_bytes: Bytes,
     batch_time: Nanos,
     expire: Nanos,
 }
 
-impl Config {
-    fn new(params: &Params) -> Config {
-        Config {
+impl AnticipatoryConfig {
+    fn new(params: &Params) -> AnticipatoryConfig {
+        AnticipatoryConfig {
             antic: Nanos::from_millis(params.get(0)),
             batch_bytes: Bytes::from_kib(params.get(1)),
             batch_time: Nanos::from_millis(params.get(2)),
@@ -142,7 +142,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn is_over(&self, now: Instant, config: &Config) -> bool {
+    fn is_over(&self, now: Instant, config: &AnticipatoryConfig) -> bool {
         self.bytes >= config.batch_bytes || now.since(self.since) >= config.batch_time
     }
 }
@@ -150,11 +150,11 @@ impl Batch {
 /// The scheduler.
 #[derive(Debug, Default)]
 pub struct Anticipatory {
-    config: Config,
+    config: AnticipatoryConfig,
     sorted: Sorted,
     /// By arrival.
     fifo: List,
-    tasks: Tasks<()>,
+    tasks: ScheduledTasks<()>,
     batch: Option<Batch>,
     in_flight: u32,
     /// Before then no request is preferred for its age.
@@ -168,7 +168,7 @@ pub struct Anticipatory {
 
 impl Anticipatory {
     fn new(params: &Params) -> Anticipatory {
-        Anticipatory { config: Config::new(params), ..Anticipatory::default() }
+        Anticipatory { config: AnticipatoryConfig::new(params), ..Anticipatory::default() }
     }
 
     /// When the oldest request arrived.
@@ -259,7 +259,7 @@ impl Anticipatory {
     }
 
     /// Whether the task is worth waiting for.
-    fn pays(&self, task: &Task<()>) -> bool {
+    fn pays(&self, task: &ScheduledTask<()>) -> bool {
         task.is_idle() && task.stats.think().is_none_or(|think| think <= self.config.antic)
     }
 }
@@ -322,7 +322,7 @@ impl Scheduler for Anticipatory {
     }
 
     fn configure(&mut self, params: &Params, _table: &Table) {
-        self.config = Config::new(params);
+        self.config = AnticipatoryConfig::new(params);
         self.young_until = Instant::ZERO;
     }
 

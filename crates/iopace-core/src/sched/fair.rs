@@ -105,7 +105,7 @@ use crate::request::{GroupId, RequestId};
 use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use config::{Config, PARAMS};
+use config::{FairConfig, PARAMS};
 use cost::{BUSY_MAX, Model};
 use flight::Flight;
 use flushes::{Flushes, HOLD_MAX};
@@ -114,9 +114,9 @@ use goes::Goes;
 use guarantee::Guarantees;
 use load::Side;
 use passing::Passing;
-use rows::{Row, Rows};
+use rows::{RequestRow, Rows};
 use sides::Sides;
-use tasks::{Task, Tasks};
+use tasks::{FairTask, FairTasks};
 
 mod bound;
 mod charge;
@@ -176,10 +176,10 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 /// The scheduler.
 #[derive(Debug, Default)]
 pub struct Fair {
-    config: Config,
+    config: FairConfig,
     forest: Forest,
     rows: Rows,
-    tasks: Tasks,
+    tasks: FairTasks,
     /// Requests that a guarantee pays for.
     reserved: List,
     guarantees: Guarantees,
@@ -200,7 +200,7 @@ pub struct Fair {
 
 impl From<&Params> for Fair {
     fn from(params: &Params) -> Fair {
-        let (config, forest, model) = (Config::new(params), Forest::new(), Model::new());
+        let (config, forest, model) = (FairConfig::new(params), Forest::new(), Model::new());
         Fair { config, forest, model, ..Fair::default() }
     }
 }
@@ -211,7 +211,7 @@ impl Scheduler for Fair {
         let key = (request.group(), request.task());
         let task = self.tasks.enter(&mut self.forest, now, key);
         let known = &mut self.tasks[task];
-        let Task { group, line, .. } = known;
+        let FairTask { group, line, .. } = known;
         let (bytes, is_unused) = (request.service_bytes().get(), line.is_unused());
         line.load.add(bytes);
         let sight = self.forest.load(*group, bytes);
@@ -227,7 +227,7 @@ impl Scheduler for Fair {
         }
         let is_new = !line.is_listed && (side == Side::Few || !is_of_others);
         let known = if is_new { self.passing.push(&mut self.tasks, task) } else { known };
-        let Task { node, line, .. } = known;
+        let FairTask { node, line, .. } = known;
         self.rows.enter(id, task, side, self.model.has_head());
         let think_max = self.config.think_max;
         line.stats.submits(now, request.area(), is_unused, think_max, SEEK_SAMPLE_MAX);
@@ -266,7 +266,7 @@ impl Scheduler for Fair {
     fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, ok: bool) {
         let bytes = request.service_bytes().get();
         let Some(row) = self.rows.land(id) else { return self.joined_done(now, id, bytes) };
-        let &Row { task, right, .. } = row;
+        let &RequestRow { task, right, .. } = row;
         let busy = self.flight.land(now, row);
         let (kind, in_flight) = (row.kind, self.flight.count);
         let is_spoilt = !ok || busy > BUSY_MAX;
@@ -278,7 +278,7 @@ impl Scheduler for Fair {
         if self.flight.has_period() {
             self.end_period(now, task, right, is_spoilt);
         }
-        let Task { group, line, .. } = &mut self.tasks[task];
+        let FairTask { group, line, .. } = &mut self.tasks[task];
         self.forest.unload(*group, bytes);
         line.load.remove(bytes);
         line.in_flight -= 1;
@@ -328,7 +328,7 @@ impl Scheduler for Fair {
     }
 
     fn configure(&mut self, params: &Params, _table: &Table) {
-        self.config = Config::new(params);
+        self.config = FairConfig::new(params);
     }
 
     fn counters(&self, into: &mut Vec<u64>) {

@@ -15,19 +15,19 @@ const PLACES_MIN: usize = 64;
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A name of a task.
-pub(super) trait Key: Ord + Copy {
+pub(super) trait TaskKey: Ord + Copy {
     /// A number whose upper half differs between most names.
     fn hash(self) -> u64;
 }
 
-impl Key for TaskId {
+impl TaskKey for TaskId {
     #[inline]
     fn hash(self) -> u64 {
         self.0.wrapping_mul(GOLDEN)
     }
 }
 
-impl Key for (GroupId, TaskId) {
+impl TaskKey for (GroupId, TaskId) {
     #[inline]
     fn hash(self) -> u64 {
         let group = u64::from(self.0.0).wrapping_mul(GOLDEN);
@@ -54,7 +54,7 @@ pub(super) struct Roster<K, T> {
     latest: Vec<u32>,
 }
 
-impl<K: Key, T> Roster<K, T> {
+impl<K: TaskKey, T> Roster<K, T> {
     /// How many tasks there are.
     pub(super) fn len(&self) -> usize {
         self.by_key.len()

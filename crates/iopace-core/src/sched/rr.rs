@@ -58,14 +58,14 @@
 //! "deceptive idleness": Iyer and Druschel, SOSP 2001.
 
 use super::sorted::Sorted;
-use super::tasks::{Task, Tasks};
+use super::tasks::{ScheduledTask, ScheduledTasks};
 use super::{Algorithm, CounterSpec, Params, Pop, Profile, Scheduler};
 use crate::request::{Position, RequestId};
 use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
-use config::{Config, PARAMS};
+use config::{PARAMS, RrConfig};
 use std::collections::VecDeque;
 
 mod anticipation;
@@ -112,13 +112,13 @@ const AGES_AGAIN: Nanos = Nanos::from_secs(1);
 
 /// The requests of one task.
 #[derive(Debug, Default)]
-struct Queue {
+struct RrQueue {
     sorted: Sorted,
     /// Before then none of them can have been passed over for too long.
     ages_at: Instant,
 }
 
-impl Queue {
+impl RrQueue {
     /// The next request, and its bytes: the nearest, or one that was passed over for too long.
     fn next(&mut self, now: Instant, table: &Table) -> Option<(RequestId, Bytes)> {
         if now >= self.ages_at
@@ -151,12 +151,12 @@ struct Slice {
 /// The scheduler.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
-    config: Config,
+    config: RrConfig,
     /// Whether the disk is known to have no head.
     is_headless: bool,
     /// How many requests may be at the disk at once.
     depth: u32,
-    tasks: Tasks<Queue>,
+    tasks: ScheduledTasks<RrQueue>,
     /// Tasks with requests, the one in service aside, in order of their turn.
     turns: VecDeque<u32>,
     active: Option<Slice>,
@@ -170,7 +170,7 @@ pub struct RoundRobin {
 
 impl RoundRobin {
     fn new(params: &Params) -> RoundRobin {
-        let mut rr = RoundRobin { config: Config::new(params), ..RoundRobin::default() };
+        let mut rr = RoundRobin { config: RrConfig::new(params), ..RoundRobin::default() };
         rr.set_depth();
         rr
     }
@@ -358,7 +358,7 @@ impl Scheduler for RoundRobin {
 
     fn configure(&mut self, params: &Params, table: &Table) {
         let was_bypass = self.config.bypass;
-        self.config = Config::new(params);
+        self.config = RrConfig::new(params);
         self.set_depth();
         if self.config.bypass != was_bypass {
             for id in self.take_all(table) {

@@ -22,16 +22,16 @@ use std::collections::BTreeSet;
 
 /// A request in the order: by its offset, then by its arrival number, which no two share.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct SortedRequest {
     offset: Bytes,
     sequence: u64,
     slot: u32,
 }
 
-impl Item {
+impl SortedRequest {
     #[inline]
-    fn new(id: RequestId, offset: Bytes) -> Item {
-        Item { offset, sequence: id.sequence, slot: id.slot }
+    fn new(id: RequestId, offset: Bytes) -> SortedRequest {
+        SortedRequest { offset, sequence: id.sequence, slot: id.slot }
     }
 
     #[inline]
@@ -45,30 +45,30 @@ impl Item {
     }
 }
 
-impl PartialEq for Item {
+impl PartialEq for SortedRequest {
     #[inline]
-    fn eq(&self, other: &Item) -> bool {
+    fn eq(&self, other: &SortedRequest) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Item {}
+impl Eq for SortedRequest {}
 
-impl PartialOrd for Item {
+impl PartialOrd for SortedRequest {
     #[inline]
-    fn partial_cmp(&self, other: &Item) -> Option<cmp::Ordering> {
+    fn partial_cmp(&self, other: &SortedRequest) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
 
     #[inline]
-    fn lt(&self, other: &Item) -> bool {
+    fn lt(&self, other: &SortedRequest) -> bool {
         self.key() < other.key()
     }
 }
 
-impl Ord for Item {
+impl Ord for SortedRequest {
     #[inline]
-    fn cmp(&self, other: &Item) -> cmp::Ordering {
+    fn cmp(&self, other: &SortedRequest) -> cmp::Ordering {
         self.key().cmp(&other.key())
     }
 }
@@ -81,7 +81,7 @@ const BEHIND: usize = 1;
 #[derive(Debug, Default)]
 struct Sweep {
     /// Those from the pivot on, and those below it.
-    sets: [Ordered<Item>; 2],
+    sets: [Ordered<SortedRequest>; 2],
     pivot: Bytes,
     /// Where the head is taken to be: the end of the last request.
     position: Bytes,
@@ -90,7 +90,7 @@ struct Sweep {
 impl Sweep {
     #[inline]
     fn insert(&mut self, id: RequestId, offset: Bytes) {
-        let item = Item::new(id, offset);
+        let item = SortedRequest::new(id, offset);
         self.sets[self.set_of(item)].insert(item);
     }
 
@@ -132,7 +132,7 @@ impl Sweep {
 
     /// Takes a certain request out; false if it is not there.
     fn take(&mut self, id: RequestId, offset: Bytes) -> bool {
-        let item = Item::new(id, offset);
+        let item = SortedRequest::new(id, offset);
         let set = &mut self.sets[self.set_of(item)];
         let place = set.find(item).filter(|place| set.get(*place) == item);
         place.is_some_and(|place| set.remove(place) == item)
@@ -146,7 +146,7 @@ impl Sweep {
     #[inline]
     fn set_position(&mut self, position: Bytes) {
         self.position = position;
-        let is_next = |first: Item| first.offset >= position;
+        let is_next = |first: SortedRequest| first.offset >= position;
         if position >= self.pivot && self.sets[AHEAD].first().is_none_or(is_next) {
             self.pivot = position;
         }
@@ -164,7 +164,7 @@ impl Sweep {
     }
 
     #[inline]
-    fn set_of(&self, item: Item) -> usize {
+    fn set_of(&self, item: SortedRequest) -> usize {
         if item.offset >= self.pivot { AHEAD } else { BEHIND }
     }
 
@@ -175,7 +175,7 @@ impl Sweep {
         if self.is_at_pivot() {
             return ahead.least().map(|place| (AHEAD, place));
         }
-        let key = Item { offset: self.position, sequence: 0, slot: 0 };
+        let key = SortedRequest { offset: self.position, sequence: 0, slot: 0 };
         let below = behind.find(key).map(|place| (BEHIND, place));
         below.or_else(|| ahead.find(key).map(|place| (AHEAD, place)))
     }
@@ -195,7 +195,7 @@ impl Sweep {
 
     /// The head moves to the end of a request that is taken.
     #[inline]
-    fn moves_past(&mut self, item: Item, table: &Table) -> RequestId {
+    fn moves_past(&mut self, item: SortedRequest, table: &Table) -> RequestId {
         let id = item.id();
         self.set_position(table[id].extent().end());
         id

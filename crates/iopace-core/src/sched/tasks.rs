@@ -114,7 +114,7 @@ impl TaskStats {
 
 /// One task.
 #[derive(Debug, Default)]
-pub(super) struct Task<Q> {
+pub(super) struct ScheduledTask<Q> {
     pub(super) stats: TaskStats,
     pub(super) queued: u32,
     pub(super) in_flight: u32,
@@ -122,7 +122,7 @@ pub(super) struct Task<Q> {
     pub(super) queue: Q,
 }
 
-impl<Q> Task<Q> {
+impl<Q> ScheduledTask<Q> {
     /// Whether nothing of it is queued or at the disk.
     pub(super) fn is_idle(&self) -> bool {
         self.queued == 0 && self.in_flight == 0
@@ -132,20 +132,20 @@ impl<Q> Task<Q> {
 /// The tasks of a scheduler, by number. Now and then those that were not heard of for [`FORGET`]
 /// are forgotten; when there are too many, all idle ones.
 #[derive(Debug, Default)]
-pub(super) struct Tasks<Q> {
-    roster: Roster<TaskId, Task<Q>>,
+pub(super) struct ScheduledTasks<Q> {
+    roster: Roster<TaskId, ScheduledTask<Q>>,
     /// The task of the request in each slot of the engine's table.
     by_slot: Vec<u32>,
     /// When idle tasks are looked for next, or at how many tasks.
     forget_at: (Instant, usize),
 }
 
-impl<Q: Default> Tasks<Q> {
+impl<Q: Default> ScheduledTasks<Q> {
     /// The number of the task of a request, which is known from then on.
     #[inline(always)]
     pub(super) fn enter(&mut self, id: RequestId, key: TaskId) -> u32 {
         let known = self.roster.find(key);
-        let task = known.unwrap_or_else(|| self.roster.insert(key, |_| Task::default()));
+        let task = known.unwrap_or_else(|| self.roster.insert(key, |_| ScheduledTask::default()));
         match self.by_slot.get_mut(id.slot as usize) {
             Some(place) => *place = task,
             None => self.grow(id.slot as usize, task),
@@ -159,7 +159,7 @@ impl<Q: Default> Tasks<Q> {
         self.by_slot.push(task);
     }
 
-    /// The number of the task of a request that has come by [`Tasks::enter`].
+    /// The number of the task of a request that has come by [`ScheduledTasks::enter`].
     #[inline]
     pub(super) fn of(&self, id: RequestId) -> u32 {
         self.by_slot[id.slot as usize]
@@ -185,8 +185,8 @@ impl<Q: Default> Tasks<Q> {
     }
 }
 
-impl<Q> Deref for Tasks<Q> {
-    type Target = Roster<TaskId, Task<Q>>;
+impl<Q> Deref for ScheduledTasks<Q> {
+    type Target = Roster<TaskId, ScheduledTask<Q>>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
@@ -194,7 +194,7 @@ impl<Q> Deref for Tasks<Q> {
     }
 }
 
-impl<Q> DerefMut for Tasks<Q> {
+impl<Q> DerefMut for ScheduledTasks<Q> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.roster

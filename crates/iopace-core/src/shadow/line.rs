@@ -31,7 +31,7 @@ pub(crate) struct Ended {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingItem {
     at: Instant,
     item: Item,
     /// Live requests of its task when it came, with itself.
@@ -40,7 +40,7 @@ struct Waiting {
     ended: Option<Ended>,
 }
 
-impl Waiting {
+impl WaitingItem {
     fn is_known(&self) -> bool {
         self.ended.is_some() || matches!(self.item, Item::Flush(..) | Item::Void(_))
     }
@@ -48,16 +48,16 @@ impl Waiting {
 
 /// The line.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    waiting: VecDeque<Waiting>,
+pub(super) struct ShadowLine {
+    waiting: VecDeque<WaitingItem>,
     /// The number of the first.
     first: u64,
 }
 
-impl Line {
+impl ShadowLine {
     /// An empty one, whose first is to have that number; not 0.
-    pub(super) fn from(first: u64) -> Line {
-        Line { waiting: VecDeque::new(), first }
+    pub(super) fn from(first: u64) -> ShadowLine {
+        ShadowLine { waiting: VecDeque::new(), first }
     }
 
     /// The number of the next one.
@@ -68,7 +68,7 @@ impl Line {
     /// One more; its number, never 0.
     pub(super) fn push(&mut self, at: Instant, item: Item, depth: u32) -> u64 {
         let number = self.next_number();
-        self.waiting.push_back(Waiting { at, item, depth, ended: None });
+        self.waiting.push_back(WaitingItem { at, item, depth, ended: None });
         number
     }
 
@@ -92,7 +92,7 @@ impl Line {
     /// The first one, if it came by then and it is known how it went.
     pub(super) fn pop(&mut self, by: Instant) -> Option<(Item, u32, Option<Ended>)> {
         self.waiting.front().filter(|waiting| waiting.at <= by && waiting.is_known())?;
-        let Waiting { item, depth, ended, .. } = self.waiting.pop_front()?;
+        let WaitingItem { item, depth, ended, .. } = self.waiting.pop_front()?;
         self.first += 1;
         Some((item, depth, ended))
     }

@@ -82,9 +82,9 @@ pub use closed_loop::{Asked, ClosedLoop};
 pub(crate) use disk::Served;
 use disk::{Measured, VirtualDisk};
 use follow::Followed;
-use line::Line;
+use line::ShadowLine;
 pub(crate) use line::{Ended, Item};
-pub use recording::{Kind as RecordedKind, Recorded, Recording};
+pub use recording::{EndedKind as RecordedKind, Recorded, Recording};
 pub use replay::{Disk as ReplayDisk, Replay, Replayed};
 pub use report::{GroupReport, Report};
 
@@ -104,9 +104,9 @@ pub struct Plan {
     /// The scheduler, with its parameters.
     pub scheduler: Option<(&'static Algorithm, Params)>,
     /// The policy of stage pace.
-    pub pace: Option<&'static pace::Policy>,
+    pub pace: Option<&'static pace::PacePolicy>,
     /// The policy of stage window.
-    pub window: Option<&'static window::Policy>,
+    pub window: Option<&'static window::WindowPolicy>,
     /// Most requests at the disk.
     pub window_depth: Option<u32>,
     /// Slots of the device.
@@ -143,7 +143,7 @@ pub struct View<'a> {
 
 /// The requests of a task: live, and in the shadow.
 #[derive(Clone, Copy, Debug, Default)]
-struct Depth {
+struct ShadowDepth {
     live: u32,
     shadow: u32,
 }
@@ -168,8 +168,8 @@ pub(crate) struct Shadow {
     now: Instant,
     /// When its engine wants to be asked again.
     again: Instant,
-    line: Line,
-    depths: BTreeMap<TaskId, Depth>,
+    line: ShadowLine,
+    depths: BTreeMap<TaskId, ShadowDepth>,
     /// By its tag there: the number of the request among those that it has met.
     followed: BTreeMap<Tag, Followed>,
     followed_count: u64,
@@ -187,7 +187,7 @@ impl Shadow {
     /// One whose first request is to have that number: they are never given again, as the live ones
     /// may end when there is another shadow.
     pub(crate) fn from(first: u64) -> Shadow {
-        let (again, line) = (Instant::NEVER, Line::from(first));
+        let (again, line) = (Instant::NEVER, ShadowLine::from(first));
         Shadow { own_from: first, again, line, ..Shadow::default() }
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// What has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EndedKind {
     /// A request of a task.
     Request,
     /// A buffered write, which is in memory.
@@ -30,7 +30,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded {
     /// What it was.
-    pub kind: Kind,
+    pub kind: EndedKind,
     /// What was asked for; of write-back, what was written.
     pub submit: Submit,
     /// When it came; a flush, before the write-back that it waited for.
@@ -55,7 +55,7 @@ impl Recorded {
     /// Whether it was at the disk: not a buffered write, nor what moves nothing.
     pub fn was_at_disk(&self) -> bool {
         let has_bytes = self.submit.extent.len() > Bytes::ZERO;
-        self.kind != Kind::Buffered && (has_bytes || self.kind == Kind::Flush)
+        self.kind != EndedKind::Buffered && (has_bytes || self.kind == EndedKind::Flush)
     }
 
     /// How long the disk had it.
@@ -98,7 +98,7 @@ impl Recording {
 
     /// One has ended.
     pub(crate) fn add(&mut self, mut one: Recorded) {
-        if one.kind == Kind::Flush {
+        if one.kind == EndedKind::Flush {
             one.cover = self.flushes.remove(&one.submit.tag).unwrap_or_default();
         }
         if self.ended.len() < self.most_count {

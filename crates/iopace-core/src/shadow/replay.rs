@@ -133,7 +133,7 @@ impl Replay {
     ) -> Result<Vec<Option<Replayed>>, &'static str> {
         let served = self.served(recorded, disk);
         let length = recorded.last().map_or(Nanos::ZERO, |last| last.ended.since(self.began));
-        let mut run = Run {
+        let mut run = ShadowRun {
             began: self.began,
             since: self.began,
             until: self.began + length,
@@ -201,7 +201,7 @@ fn is_of_client(one: &Recorded) -> bool {
 }
 
 /// A replay under way.
-struct Run<'a> {
+struct ShadowRun<'a> {
     /// When the recording began.
     began: Instant,
     /// When the present pass began, and when it is over.
@@ -216,7 +216,7 @@ struct Run<'a> {
     replayed: Vec<Option<Replayed>>,
 }
 
-impl Run<'_> {
+impl ShadowRun<'_> {
     /// One pass over the recording, from the shadow's present instant on; whether it turns without
     /// getting anywhere.
     fn pass_is_stuck(&mut self, shadow: &mut Shadow, length: Nanos) -> bool {

@@ -169,8 +169,11 @@ static BROKEN: Algorithm =
 static UNBORN: Algorithm =
     Algorithm { name: "unborn", build: |_| panic!("it cannot be built"), ..sched::fifo::ALGORITHM };
 
-static UNBORN_PACE: pace::Policy =
-    pace::Policy { name: "unborn", build: || panic!("it cannot be built"), ..pace::none::POLICY };
+static UNBORN_PACE: pace::PacePolicy = pace::PacePolicy {
+    name: "unborn",
+    build: || panic!("it cannot be built"),
+    ..pace::none::POLICY
+};
 
 #[test]
 fn p5_a_policy_that_fails_ends_the_shadow_only() {

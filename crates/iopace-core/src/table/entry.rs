@@ -1,7 +1,7 @@
 //! A slot of the request table: a request from its arrival to its end.
 
 use super::list::Links;
-use super::{Request, State, VACANT};
+use super::{Request, RequestState, VACANT};
 use crate::flush::Run;
 use crate::request::{Op, Queued, Space, StageTimes, Submit};
 use crate::stats::TaskPlace;
@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Entry>() == 256);
 impl Entry {
     /// A place that no request has used yet; its first is to be this one.
     pub(super) fn new(submit: Submit) -> Entry {
-        let (sequence, state, reserved) = (VACANT, State::Waiting, false);
+        let (sequence, state, reserved) = (VACANT, RequestState::Waiting, false);
         let (arrived, space) = (Instant::ZERO, Space::DISK);
         let request = Request { sequence, submit, arrived, space, state, reserved };
         Entry {
@@ -64,7 +64,7 @@ impl Entry {
     /// that of the last one until then.
     #[inline]
     pub(super) fn begin(&mut self, sequence: u64, now: Instant, submit: &Submit) {
-        let (space, state, reserved) = (Space::DISK, State::Waiting, false);
+        let (space, state, reserved) = (Space::DISK, RequestState::Waiting, false);
         let (submit, arrived) = (*submit, now);
         self.request = Request { sequence, submit, arrived, space, state, reserved };
         self.run = None;
@@ -84,7 +84,7 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn pass(&mut self, now: Instant) {
         (self.times.slot, self.times.budget) = (Nanos::ZERO, Nanos::ZERO);
-        (self.request.state, self.started) = (State::Queued, now);
+        (self.request.state, self.started) = (RequestState::Queued, now);
     }
 
     /// It starts; the clocks of queued time stand there. The parts sum to the time that it was
@@ -110,14 +110,14 @@ impl Entry {
     }
 
     /// Where it stands.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> RequestState {
         self.request.state
     }
 
     /// Where it stands with its slot: in the scheduler, or, if it is a flush, held.
     #[inline]
-    pub(crate) fn stand(&self) -> State {
-        if self.request.submit.op == Op::Flush { State::Held } else { State::Queued }
+    pub(crate) fn stand(&self) -> RequestState {
+        if self.request.submit.op == Op::Flush { RequestState::Held } else { RequestState::Queued }
     }
 
     /// Whether it moves no bytes and is no flush: an operation that only limits count.

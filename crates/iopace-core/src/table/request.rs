@@ -1,6 +1,6 @@
 //! A request as schedulers see it.
 
-use super::State;
+use super::RequestState;
 use crate::request::{
     Area, Done, Extent, GroupId, Lane, Op, Position, RequestId, Space, Submit, TaskId,
 };
@@ -17,7 +17,7 @@ pub struct Request {
     pub(super) arrived: Instant,
     /// The owner of its extent.
     pub(crate) space: Space,
-    pub(super) state: State,
+    pub(super) state: RequestState,
     /// Whether a guarantee pays for it.
     pub(crate) reserved: bool,
 }

@@ -36,7 +36,7 @@ fn what_is_queued_is_recovered_in_order_of_arrival() {
     ids.iter().filter(|id| id.sequence % 3 == 0).for_each(|id| table.end(*id));
     let later = table.queue(Instant(0), submit(20));
     assert!(later.slot < 20, "a slot is used again");
-    table.advance(ids[1], State::InFlight);
+    table.advance(ids[1], RequestState::InFlight);
     let sequences: Vec<u64> = table.queued().iter().map(|id| id.sequence).collect();
     assert_eq!(sequences, [2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17, 19, 20]);
     assert_eq!(table.queued_count(), 13);

@@ -35,14 +35,14 @@
 //! commands answers each about 16 times later than one alone, and that pays. 4: of the two targets
 //! of kyber (block/kyber-iosched.c), writes may take 5 times what reads may.
 
-use super::base::{Against, Base};
-use super::{AnyWindow, Narrowed, Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
+use super::base::{Against, BaseLatency};
+use super::{AnyWindow, Narrowed, Started, WRITE_BACK_DEPTH, Window, WindowPicture, WindowPolicy};
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: WindowPolicy = WindowPolicy {
     name: "aimd",
     summary: "one request more while latency is good, half as many when it is not",
     build: |depth| AnyWindow::Other(Box::new(Aimd::new(depth))),
@@ -63,7 +63,7 @@ pub struct Aimd {
     depth_max: u32,
     depth: u32,
     write_back_depth: u32,
-    base: Base,
+    base: BaseLatency,
     all: Against,
     sync: Against,
     /// Completions of write-back since something was last judged.
@@ -80,7 +80,7 @@ impl Aimd {
             depth_max: depth,
             depth,
             write_back_depth: WRITE_BACK_DEPTH,
-            base: Base::default(),
+            base: BaseLatency::default(),
             all: Against::default(),
             sync: Against::default(),
             write_back_count: 0,
@@ -146,14 +146,14 @@ impl Window for Aimd {
         self.depth = self.depth_max;
     }
 
-    fn picture(&self) -> Picture {
-        Picture {
+    fn picture(&self) -> WindowPicture {
+        WindowPicture {
             depth: self.depth,
             narrowed: (self.depth < self.depth_max).then_some(Narrowed::Latency),
             write_back_depth: self.write_back_depth,
             quiet_latency: self.latency_alone,
             latency: self.latency,
-            ..Picture::default()
+            ..WindowPicture::default()
         }
     }
 }

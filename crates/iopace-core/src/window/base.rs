@@ -21,7 +21,7 @@ const WEIGHT: u64 = 8;
 const FADE: Nanos = Nanos::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Class {
+struct LatencyClass {
     /// Mean latency alone; zero: not known.
     mean: Nanos,
     /// When it was last learned or faded.
@@ -30,13 +30,13 @@ struct Class {
 
 /// Latencies of requests alone at the device.
 #[derive(Debug, Default)]
-pub(super) struct Base {
-    classes: [Class; CLASSES],
+pub(super) struct BaseLatency {
+    classes: [LatencyClass; CLASSES],
     in_flight: u32,
     is_alone: bool,
 }
 
-impl Base {
+impl BaseLatency {
     /// A request goes to the device.
     pub(super) fn on_start(&mut self, _started: &Started) {
         self.is_alone = self.in_flight == 0;
@@ -54,9 +54,9 @@ impl Base {
         let class = &mut self.classes[index(done)];
         if was_alone {
             let sample = now.since(done.started).max(Nanos(1));
-            *class = Class { mean: smooth(class.mean, sample).max(Nanos(1)), at: now };
+            *class = LatencyClass { mean: smooth(class.mean, sample).max(Nanos(1)), at: now };
         } else if class.mean > Nanos::ZERO && now.since(class.at) >= FADE {
-            *class = Class { mean: class.mean + Nanos(class.mean.0 / WEIGHT), at: now };
+            *class = LatencyClass { mean: class.mean + Nanos(class.mean.0 / WEIGHT), at: now };
         }
         Some(class.mean).filter(|mean| *mean > Nanos::ZERO)
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn only_a_request_alone_teaches() {
-        let mut base = Base::default();
+        let mut base = BaseLatency::default();
         base.on_start(&started(true));
         assert_eq!(base.on_done(Instant(10), &done(true, 0)), Some(Nanos(10)));
         base.on_start(&started(true));
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_not_seen_again_fades_upwards() {
-        let mut base = Base::default();
+        let mut base = BaseLatency::default();
         base.on_start(&started(true));
         base.on_done(Instant(800), &done(true, 0));
         let mut mean = Nanos(800);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn failures_and_completions_without_a_start_are_harmless() {
-        let mut base = Base::default();
+        let mut base = BaseLatency::default();
         let failed = Done { ok: false, ..done(true, 0) };
         base.on_start(&started(true));
         assert_eq!(base.on_done(Instant(5), &failed), None);

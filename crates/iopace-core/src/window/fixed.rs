@@ -16,11 +16,11 @@
 //! # Limits
 //! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
 
-use super::{AnyWindow, Policy, Window};
+use super::{AnyWindow, Window, WindowPolicy};
 use crate::limits::WINDOW_DEPTH_MAX;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: WindowPolicy = WindowPolicy {
     name: "fixed",
     summary: "a fixed number of requests, whatever the device does",
     build: |depth| AnyWindow::Fixed(Fixed::new(depth)),

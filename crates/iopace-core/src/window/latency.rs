@@ -65,16 +65,16 @@ mod line;
 mod price;
 mod readers;
 
-use super::{AnyWindow, Narrowed, Picture, Policy, Started, Window, WriteBack};
+use super::{AnyWindow, Narrowed, Started, Window, WindowPicture, WindowPolicy, WriteBack};
 use crate::request::Done;
 use crate::time::Instant;
 use crate::units::Bytes;
 use crate::verdict::Verdict;
 use batches::Batches;
-use depth::Depth;
+use depth::WindowDepth;
 
 /// The registry's line.
-pub static POLICY: Policy = Policy {
+pub static POLICY: WindowPolicy = WindowPolicy {
     name: "latency",
     summary: "a queue as deep as pays; write-back in batches that readers do not miss",
     build: |depth| AnyWindow::Other(Box::new(Latency::new(depth))),
@@ -83,14 +83,14 @@ pub static POLICY: Policy = Policy {
 /// Both controls.
 #[derive(Debug)]
 pub struct Latency {
-    depth: Depth,
+    depth: WindowDepth,
     batches: Batches,
 }
 
 impl Latency {
     /// A window of at most `depth` requests, brought into the legal range.
     pub fn new(depth: u32) -> Latency {
-        Latency { depth: Depth::new(depth), batches: Batches::default() }
+        Latency { depth: WindowDepth::new(depth), batches: Batches::default() }
     }
 }
 
@@ -121,7 +121,7 @@ impl Window for Latency {
         self.depth.set(depth);
     }
 
-    fn picture(&self) -> Picture {
+    fn picture(&self) -> WindowPicture {
         let depth = self.depth();
         let narrowed = match depth < self.depth.get() {
             true => Some(Narrowed::WriteBack),

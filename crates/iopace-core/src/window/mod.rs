@@ -22,13 +22,13 @@ pub mod latency;
 mod tests;
 
 /// One window policy, made to allow never more than so many requests.
-pub type Policy = registry::Policy<fn(u32) -> AnyWindow>;
+pub type WindowPolicy = registry::Policy<fn(u32) -> AnyWindow>;
 
 /// All policies, the simplest first.
-pub static REGISTRY: &[&Policy] = &[&fixed::POLICY, &aimd::POLICY, &latency::POLICY];
+pub static REGISTRY: &[&WindowPolicy] = &[&fixed::POLICY, &aimd::POLICY, &latency::POLICY];
 
 /// The policy of that name.
-pub fn find(name: &str) -> Option<&'static Policy> {
+pub fn find(name: &str) -> Option<&'static WindowPolicy> {
     registry::find(REGISTRY, name)
 }
 
@@ -79,7 +79,7 @@ impl Narrowed {
 
 /// How a policy stands: what is drawn and exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct WindowPicture {
     /// Requests that the disk may hold.
     pub depth: u32,
     /// Why the depth is less than was set, if it is.
@@ -134,9 +134,9 @@ pub trait Window: fmt::Debug + Send {
     fn on_joined_done(&mut self, _now: Instant, _done: &Done) {}
 
     /// How it stands.
-    fn picture(&self) -> Picture {
+    fn picture(&self) -> WindowPicture {
         let (depth, write_back_depth) = (self.depth(), self.write_back_depth());
-        Picture { depth, write_back_depth, ..Picture::default() }
+        WindowPicture { depth, write_back_depth, ..WindowPicture::default() }
     }
 }
 

@@ -167,8 +167,8 @@ fn in_words(plan: &Plan) -> RecommendChange {
     RecommendChange {
         scheduler: scheduler.as_ref().map(|(algorithm, _)| algorithm.name.into()),
         set: scheduler.as_ref().map(|(_, params)| report::params(params)).unwrap_or_default(),
-        pace: pace.map(|policy: &pace::Policy| policy.name.into()),
-        window: window.map(|policy: &window::Policy| policy.name.into()),
+        pace: pace.map(|policy: &pace::PacePolicy| policy.name.into()),
+        window: window.map(|policy: &window::WindowPolicy| policy.name.into()),
         depth: *window_depth,
         nr_requests: *nr_requests,
         clients: match clients {

@@ -130,7 +130,7 @@ pub struct DeviceStatus {
     /// Dirty memory and how its writers are paced; `None` if nothing is buffered.
     pub memory: Option<MemoryStatus>,
     /// How stage window stands.
-    pub window: window::Picture,
+    pub window: window::WindowPicture,
 }
 
 /// Dirty memory of a device and how its writers are paced.
@@ -141,7 +141,7 @@ pub struct MemoryStatus {
     /// The most that the device may have dirty at present.
     pub thresholds: Thresholds,
     /// How stage pace sees the device.
-    pub picture: pace::Picture,
+    pub picture: pace::PacePicture,
     /// The pauses of buffered writes.
     pub pauses: Histogram,
 }
@@ -184,7 +184,7 @@ pub struct GroupStatus {
     /// Its dirty memory, without that of the groups below it.
     pub dirty: Dirty,
     /// How stage pace sees it, if its policy has a view of groups.
-    pub pace: Option<pace::Picture>,
+    pub pace: Option<pace::PacePicture>,
 }
 
 impl GroupStatus {

@@ -17,7 +17,7 @@ use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Engine, GroupWaits, Status, WaitingNow};
 use iopace_core::group::accounts::Account;
 use iopace_core::group::{Class, Rates, Settings};
-use iopace_core::pace::Picture;
+use iopace_core::pace::PacePicture;
 use iopace_core::request::GroupId;
 use iopace_core::sched::DiskView;
 use iopace_core::time::{Instant, Nanos};
@@ -173,7 +173,7 @@ struct Seen {
     settings: Settings,
     slots: GroupSlots,
     dirty: Bytes,
-    pace: Option<Picture>,
+    pace: Option<PacePicture>,
     rank: Rank,
 }
 

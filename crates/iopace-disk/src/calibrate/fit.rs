@@ -9,8 +9,8 @@ mod hdd;
 mod ssd;
 
 use super::measure::{Figure, Limits, measure};
-use super::modelled::Modelled;
-use super::plan::{Kind, Step};
+use super::modelled::TimedModel;
+use super::plan::{PlanStep, StepKind};
 pub use crate::model::Model;
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -117,7 +117,7 @@ pub fn fit(wanted: &Fit<'_>) -> Result<Fitted, String> {
 /// Measures the model by the steps of the figures, in their order, and puts both beside each other.
 /// A step that the model does not end is left out.
 pub fn compare(model: &Model, figures: &[Figure]) -> Vec<Row> {
-    let mut disk = Modelled::new(model.build());
+    let mut disk = TimedModel::new(model.build());
     let mut rows = Vec::new();
     for real in figures {
         let Ok(found) = measure(&mut disk, real.step, like(real)) else { continue };
@@ -151,7 +151,7 @@ fn like(real: &Figure) -> Limits {
     };
     let most = count.min(bytes / real.step.block_bytes);
     let with_warm_up = match real.step.kind {
-        Kind::Distance { .. } | Kind::Flush { .. } => real.requests_count,
+        StepKind::Distance { .. } | StepKind::Flush { .. } => real.requests_count,
         _ => real.requests_count * 4 / 3,
     };
     // Virtual time costs nothing: the count alone ends the step.
@@ -165,37 +165,37 @@ struct Set<'a> {
 }
 
 impl Set<'_> {
-    fn find(&self, kind: Kind, block_bytes: u64, depth: u32) -> Option<&Figure> {
-        let step = Step { kind, block_bytes, depth };
+    fn find(&self, kind: StepKind, block_bytes: u64, depth: u32) -> Option<&Figure> {
+        let step = PlanStep { kind, block_bytes, depth };
         self.figures.iter().find(|figure| figure.step == step)
     }
 
     fn random(&self, block_kib: u64, depth: u32) -> Option<&Figure> {
-        self.find(Kind::Random { read_percent: 100 }, block_kib << 10, depth)
+        self.find(StepKind::Random { read_percent: 100 }, block_kib << 10, depth)
     }
 
     fn sequential(&self, block_kib: u64, depth: u32, at_permille: u64) -> Option<&Figure> {
-        self.find(Kind::Sequential { op: Op::Read, at_permille }, block_kib << 10, depth)
+        self.find(StepKind::Sequential { op: Op::Read, at_permille }, block_kib << 10, depth)
     }
 
     fn distance(&self, permille: u64) -> Option<&Figure> {
-        self.find(Kind::Distance { permille }, 4 << 10, 1)
+        self.find(StepKind::Distance { permille }, 4 << 10, 1)
     }
 
     fn again(&self, block_kib: u64) -> Option<&Figure> {
-        self.find(Kind::Again, block_kib << 10, 1)
+        self.find(StepKind::Again, block_kib << 10, 1)
     }
 
     fn random_write(&self, depth: u32) -> Option<&Figure> {
-        self.find(Kind::Random { read_percent: 0 }, 4 << 10, depth)
+        self.find(StepKind::Random { read_percent: 0 }, 4 << 10, depth)
     }
 
     fn sequential_write(&self) -> Option<&Figure> {
-        self.find(Kind::Sequential { op: Op::Write, at_permille: 0 }, 1 << 20, 8)
+        self.find(StepKind::Sequential { op: Op::Write, at_permille: 0 }, 1 << 20, 8)
     }
 
     fn flush(&self, writes: u64) -> Option<&Figure> {
-        self.find(Kind::Flush { writes }, 4 << 10, 1)
+        self.find(StepKind::Flush { writes }, 4 << 10, 1)
     }
 
     /// The deepest of the random reads.
@@ -218,7 +218,7 @@ impl Set<'_> {
 
 /// What a model gives where `real` was measured; the real figure if it gives none.
 fn modelled(model: Model, real: &Figure) -> u64 {
-    let found = measure(&mut Modelled::new(model.build()), real.step, like(real));
+    let found = measure(&mut TimedModel::new(model.build()), real.step, like(real));
     found.map_or(real.value, |figure| figure.value)
 }
 

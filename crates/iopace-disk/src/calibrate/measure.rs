@@ -1,6 +1,6 @@
 //! Carrying out one step: a closed loop that keeps a number of commands outstanding.
 
-use super::plan::{Kind, Step, Unit};
+use super::plan::{FigureUnit, PlanStep, StepKind};
 use super::{Measured, SIZE_MIN};
 use crate::disk::Command;
 use iopace_core::request::{DiskError, Extent, Op, Outcome};
@@ -20,8 +20,8 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// The step.
-    pub step: Step,
-    /// The figure, in [`Step::unit`].
+    pub step: PlanStep,
+    /// The figure, in [`PlanStep::unit`].
     pub value: u64,
     /// Requests that were timed.
     pub requests_count: u64,
@@ -59,9 +59,9 @@ const JITTER_MAX: u64 = 32 << 20;
 ///
 /// # Panics
 /// If the disk is smaller than [`SIZE_MIN`].
-pub fn measure(disk: &mut dyn Measured, step: Step, limits: Limits) -> Result<Figure, Trouble> {
+pub fn measure(disk: &mut dyn Measured, step: PlanStep, limits: Limits) -> Result<Figure, Trouble> {
     assert!(disk.capacity() >= SIZE_MIN, "the caller has looked at its size");
-    let mut run = Run { disk, step, number: 0, limits };
+    let mut run = Measurement { disk, step, number: 0, limits };
     if step.writes() {
         // What earlier steps have left in a cache is not this one's.
         run.submit(Op::Flush, 0);
@@ -69,21 +69,21 @@ pub fn measure(disk: &mut dyn Measured, step: Step, limits: Limits) -> Result<Fi
         run.number = 0;
     }
     match step.kind {
-        Kind::Distance { .. } => run.one_by_one(true),
-        Kind::Flush { .. } => run.one_by_one(false),
+        StepKind::Distance { .. } => run.one_by_one(true),
+        StepKind::Flush { .. } => run.one_by_one(false),
         _ => run.closed_loop(),
     }
 }
 
-struct Run<'a> {
+struct Measurement<'a> {
     disk: &'a mut dyn Measured,
-    step: Step,
+    step: PlanStep,
     /// Commands submitted so far.
     number: u64,
     limits: Limits,
 }
 
-impl Run<'_> {
+impl Measurement<'_> {
     fn submit(&mut self, op: Op, offset: u64) {
         let len = if op == Op::Flush { 0 } else { self.step.block_bytes };
         let extent = Extent::new(Bytes(offset), Bytes(len)).expect("on the disk");
@@ -105,12 +105,12 @@ impl Run<'_> {
         let (block, capacity) = (self.step.block_bytes, self.disk.capacity().get());
         let draw = |salt| scattered(self.number * 4 + salt + (self.step_seed() << 32));
         match self.step.kind {
-            Kind::Sequential { op, at_permille } => {
+            StepKind::Sequential { op, at_permille } => {
                 let start = capacity / 1000 * at_permille / block * block;
                 let blocks = ((capacity - start) / block).max(1);
                 (op, start + self.number % blocks * block)
             }
-            Kind::Random { read_percent } => {
+            StepKind::Random { read_percent } => {
                 let op = if draw(0) % 100 < read_percent { Op::Read } else { Op::Write };
                 (op, draw(1) % (capacity / block) * block)
             }
@@ -121,9 +121,9 @@ impl Run<'_> {
     /// Steps draw different places, or the second finds the first one's in a buffer.
     fn step_seed(&self) -> u64 {
         let reads = match self.step.kind {
-            Kind::Random { read_percent } => read_percent,
-            Kind::Distance { permille } => 1000 + permille,
-            Kind::Flush { writes } => 3000 + writes,
+            StepKind::Random { read_percent } => read_percent,
+            StepKind::Distance { permille } => 1000 + permille,
+            StepKind::Flush { writes } => 3000 + writes,
             _ => 0,
         };
         reads * 1000 + u64::from(self.step.depth) * 7 + (self.step.block_bytes >> 12)
@@ -200,7 +200,7 @@ impl Run<'_> {
 
     /// Reads anywhere; says what is at the distance from there.
     fn approach(&mut self) -> Result<(Op, u64), Trouble> {
-        let Kind::Distance { permille } = self.step.kind else { unreachable!("a distance") };
+        let StepKind::Distance { permille } = self.step.kind else { unreachable!("a distance") };
         let capacity = self.disk.capacity().get();
         let distance = match permille {
             0 => (8 << 20).min(capacity / 16),
@@ -219,7 +219,7 @@ impl Run<'_> {
 
     /// Writes at random places before a flush.
     fn dirty(&mut self) -> Result<u64, Trouble> {
-        let Kind::Flush { writes } = self.step.kind else { unreachable!("a flush") };
+        let StepKind::Flush { writes } = self.step.kind else { unreachable!("a flush") };
         let blocks = self.disk.capacity().get() / self.step.block_bytes;
         let (mut left, mut outstanding) = (writes, 0);
         while left + outstanding > 0 {
@@ -249,14 +249,14 @@ impl Run<'_> {
         latencies.sort_unstable();
         let part = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
         let amount = match self.step.unit() {
-            Unit::BytesPerSec => count * self.step.block_bytes,
-            Unit::PerSecond => count,
-            Unit::Nanos => 0,
+            FigureUnit::BytesPerSec => count * self.step.block_bytes,
+            FigureUnit::PerSecond => count,
+            FigureUnit::Nanos => 0,
         };
         let value = match self.step.unit() {
             // A buffer that has moved on makes some slow; what is asked is what it costs to hit it.
-            Unit::Nanos if self.step.kind == Kind::Again => part(2).0,
-            Unit::Nanos => elapsed.0 / count,
+            FigureUnit::Nanos if self.step.kind == StepKind::Again => part(2).0,
+            FigureUnit::Nanos => elapsed.0 / count,
             _ => u64::try_from(u128::from(amount) * 1_000_000_000 / u128::from(elapsed.0))
                 .unwrap_or(u64::MAX),
         };

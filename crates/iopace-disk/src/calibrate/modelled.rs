@@ -8,21 +8,21 @@ use std::collections::VecDeque;
 
 /// A model and its time. What it cannot hold waits before it, as in a kernel.
 #[derive(Debug)]
-pub struct Modelled {
+pub struct TimedModel {
     disk: Box<dyn Disk>,
     now: Instant,
     outstanding: u32,
     waiting: VecDeque<Command>,
 }
 
-impl Modelled {
+impl TimedModel {
     /// At rest, at the beginning of time.
-    pub fn new(disk: Box<dyn Disk>) -> Modelled {
-        Modelled { disk, now: Instant::ZERO, outstanding: 0, waiting: VecDeque::new() }
+    pub fn new(disk: Box<dyn Disk>) -> TimedModel {
+        TimedModel { disk, now: Instant::ZERO, outstanding: 0, waiting: VecDeque::new() }
     }
 }
 
-impl Measured for Modelled {
+impl Measured for TimedModel {
     fn capacity(&self) -> Bytes {
         self.disk.capacity()
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StepKind {
     /// Block after block, from that many thousandths of the capacity on.
     Sequential {
         /// Reads or writes.
@@ -35,54 +35,56 @@ pub enum Kind {
 
 /// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum FigureUnit {
     /// Bytes per second.
     BytesPerSec,
     /// Requests per second.
     PerSecond,
-    /// Nanoseconds; the mean, but for [`Kind::Again`].
+    /// Nanoseconds; the mean, but for [`StepKind::Again`].
     Nanos,
 }
 
-impl Unit {
+impl FigureUnit {
     /// `B/s`, `1/s` or `ns`.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::BytesPerSec => "B/s",
-            Unit::PerSecond => "1/s",
-            Unit::Nanos => "ns",
+            FigureUnit::BytesPerSec => "B/s",
+            FigureUnit::PerSecond => "1/s",
+            FigureUnit::Nanos => "ns",
         }
     }
 }
 
 /// One step: a load of one kind, and one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     /// What it does.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// Bytes per request.
     pub block_bytes: u64,
     /// Requests outstanding.
     pub depth: u32,
 }
 
-impl Step {
+impl PlanStep {
     /// The unit of its figure.
-    pub fn unit(&self) -> Unit {
+    pub fn unit(&self) -> FigureUnit {
         match self.kind {
-            Kind::Sequential { .. } => Unit::BytesPerSec,
-            Kind::Random { .. } => Unit::PerSecond,
-            Kind::Again | Kind::Distance { .. } | Kind::Flush { .. } => Unit::Nanos,
+            StepKind::Sequential { .. } => FigureUnit::BytesPerSec,
+            StepKind::Random { .. } => FigureUnit::PerSecond,
+            StepKind::Again | StepKind::Distance { .. } | StepKind::Flush { .. } => {
+                FigureUnit::Nanos
+            }
         }
     }
 
     /// Whether it writes.
     pub fn writes(&self) -> bool {
         match self.kind {
-            Kind::Sequential { op, .. } => op == Op::Write,
-            Kind::Random { read_percent } => read_percent < 100,
-            Kind::Flush { .. } => true,
-            Kind::Again | Kind::Distance { .. } => false,
+            StepKind::Sequential { op, .. } => op == Op::Write,
+            StepKind::Random { read_percent } => read_percent < 100,
+            StepKind::Flush { .. } => true,
+            StepKind::Again | StepKind::Distance { .. } => false,
         }
     }
 
@@ -90,14 +92,14 @@ impl Step {
     /// more.
     pub fn weight(&self) -> u64 {
         match self.kind {
-            Kind::Distance { .. } => 3,
-            Kind::Again => 1,
+            StepKind::Distance { .. } => 3,
+            StepKind::Again => 1,
             _ => 2,
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PlanStep {
     /// For example `read-random-4k-x16`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let block = match self.block_bytes {
@@ -106,17 +108,17 @@ impl fmt::Display for Step {
         };
         let depth = self.depth;
         match self.kind {
-            Kind::Sequential { op, at_permille } => {
+            StepKind::Sequential { op, at_permille } => {
                 let what = if op == Op::Write { "write" } else { "read" };
                 write!(f, "{what}-sequential-{block}-x{depth}-at-{at_permille}")
             }
-            Kind::Random { read_percent: 100 } => write!(f, "read-random-{block}-x{depth}"),
-            Kind::Random { read_percent: 0 } => write!(f, "write-random-{block}-x{depth}"),
-            Kind::Random { read_percent } => write!(f, "mix-{read_percent}-{block}-x{depth}"),
-            Kind::Again => write!(f, "read-again-{block}"),
-            Kind::Distance { permille: 0 } => write!(f, "read-near-{block}"),
-            Kind::Distance { permille } => write!(f, "read-distance-{permille}-{block}"),
-            Kind::Flush { writes } => write!(f, "flush-after-{writes}"),
+            StepKind::Random { read_percent: 100 } => write!(f, "read-random-{block}-x{depth}"),
+            StepKind::Random { read_percent: 0 } => write!(f, "write-random-{block}-x{depth}"),
+            StepKind::Random { read_percent } => write!(f, "mix-{read_percent}-{block}-x{depth}"),
+            StepKind::Again => write!(f, "read-again-{block}"),
+            StepKind::Distance { permille: 0 } => write!(f, "read-near-{block}"),
+            StepKind::Distance { permille } => write!(f, "read-distance-{permille}-{block}"),
+            StepKind::Flush { writes } => write!(f, "flush-after-{writes}"),
         }
     }
 }
@@ -142,11 +144,11 @@ const MIB: u64 = 1 << 20;
 /// All steps, reads first; those that write only if that is allowed. The first two are those
 /// without which there is no model, the next two tell whether the disk has a head: whoever stops
 /// early has a model of what was measured.
-pub fn plan(may_write: bool) -> Vec<Step> {
-    let step = |kind, block_bytes, depth| Step { kind, block_bytes, depth };
-    let read = |at_permille| Kind::Sequential { op: Op::Read, at_permille };
-    let random = Kind::Random { read_percent: 100 };
-    let distance = |permille| step(Kind::Distance { permille }, KIB4, 1);
+pub fn plan(may_write: bool) -> Vec<PlanStep> {
+    let step = |kind, block_bytes, depth| PlanStep { kind, block_bytes, depth };
+    let read = |at_permille| StepKind::Sequential { op: Op::Read, at_permille };
+    let random = StepKind::Random { read_percent: 100 };
+    let distance = |permille| step(StepKind::Distance { permille }, KIB4, 1);
     let mut steps = vec![
         step(read(0), MIB, 1),
         step(random, KIB4, 1),
@@ -157,8 +159,8 @@ pub fn plan(may_write: bool) -> Vec<Step> {
         step(read(0), MIB, 8),
         step(read(500), MIB, 1),
         step(read(970), MIB, 1),
-        step(Kind::Again, KIB4, 1),
-        step(Kind::Again, KIB128, 1),
+        step(StepKind::Again, KIB4, 1),
+        step(StepKind::Again, KIB128, 1),
     ];
     let sweep = [KIB4, KIB64].into_iter().flat_map(|block| DEPTHS.map(|depth| (block, depth)));
     let others = sweep.map(|(block, depth)| step(random, block, depth));
@@ -168,12 +170,12 @@ pub fn plan(may_write: bool) -> Vec<Step> {
         }
     }
     if may_write {
-        let write = Kind::Sequential { op: Op::Write, at_permille: 0 };
-        steps.push(step(Kind::Random { read_percent: 0 }, KIB4, 1));
-        steps.push(step(Kind::Random { read_percent: 0 }, KIB4, 32));
-        steps.extend(FLUSHES.map(|writes| step(Kind::Flush { writes }, KIB4, 1)));
-        steps.push(step(Kind::Random { read_percent: 70 }, KIB4, 16));
-        steps.push(step(Kind::Random { read_percent: 30 }, KIB64, 16));
+        let write = StepKind::Sequential { op: Op::Write, at_permille: 0 };
+        steps.push(step(StepKind::Random { read_percent: 0 }, KIB4, 1));
+        steps.push(step(StepKind::Random { read_percent: 0 }, KIB4, 32));
+        steps.extend(FLUSHES.map(|writes| step(StepKind::Flush { writes }, KIB4, 1)));
+        steps.push(step(StepKind::Random { read_percent: 70 }, KIB4, 16));
+        steps.push(step(StepKind::Random { read_percent: 30 }, KIB64, 16));
         steps.push(step(write, MIB, 8));
     }
     steps

@@ -9,7 +9,7 @@ use iopace_core::time::Nanos;
 const LIMITS: Limits = Limits { time: Nanos::from_secs(10), requests_count: 20_000 };
 
 fn measured(name: &str, may_write: bool) -> (Bytes, Vec<Figure>) {
-    let mut disk = Modelled::new((presets::find(name).expect("a preset").build)());
+    let mut disk = TimedModel::new((presets::find(name).expect("a preset").build)());
     let steps = plan(may_write);
     let figures = steps.iter().map(|step| measure(&mut disk, *step, LIMITS));
     let figures = figures.collect::<Result<Vec<Figure>, Trouble>>().expect("no model fails");
@@ -80,7 +80,7 @@ fn the_time_of_a_flush_is_found_again() {
         panic!("a flash disk")
     };
     let flush_time = Nanos::from_micros(2_500);
-    let mut disk = Modelled::new(Model::Ssd(SsdConfig { flush_time, ..config }).build());
+    let mut disk = TimedModel::new(Model::Ssd(SsdConfig { flush_time, ..config }).build());
     let figures = plan(true).into_iter().map(|step| measure(&mut disk, step, LIMITS));
     let figures = figures.collect::<Result<Vec<Figure>, Trouble>>().expect("no model fails");
     let fit =
@@ -90,7 +90,7 @@ fn the_time_of_a_flush_is_found_again() {
     assert!(found.abs_diff(flush_time.0) <= flush_time.0 / 20, "{found}");
     assert!(fitted.sources["flush_time"].starts_with("measured:"), "{fitted:?}");
     for row in compare(&fitted.model, &figures) {
-        let is_flush = matches!(row.real.step.kind, Kind::Flush { .. });
+        let is_flush = matches!(row.real.step.kind, StepKind::Flush { .. });
         assert!(!is_flush || row.error_permille.abs() < 50, "{row:?}");
     }
 }
@@ -120,7 +120,7 @@ fn the_curve_tells_what_the_disk_is_and_the_kernel_only_where_there_is_none() {
     let (capacity, figures) = measured("ssd-sata", false);
     let wanted = Fit { capacity, figures: &figures, kernel_says_rotational: Some(true) };
     assert_eq!(fit(&wanted).expect("all was measured").nature, Nature::Flash);
-    let is_distance = |figure: &&Figure| matches!(figure.step.kind, Kind::Distance { .. });
+    let is_distance = |figure: &&Figure| matches!(figure.step.kind, StepKind::Distance { .. });
     let rest: Vec<Figure> = figures.iter().filter(|f| !is_distance(f)).copied().collect();
     let wanted = Fit { figures: &rest, ..wanted };
     assert_eq!(fit(&wanted).expect("enough").nature, Nature::Rotational);
@@ -134,7 +134,7 @@ fn the_curve_tells_what_the_disk_is_and_the_kernel_only_where_there_is_none() {
 fn a_disk_that_fails_is_no_figure() {
     let rates = FaultRates { error_permille: 500, ..FaultRates::default() };
     let disk = (presets::find("ssd-sata").expect("a preset").build)();
-    let mut disk = Modelled::new(Box::new(Faulty::new(disk, rates, 1)));
+    let mut disk = TimedModel::new(Box::new(Faulty::new(disk, rates, 1)));
     for step in plan(true) {
         let found = measure(&mut disk, step, LIMITS);
         assert!(matches!(found, Err(Trouble::Failed(..))), "{step}: {found:?}");

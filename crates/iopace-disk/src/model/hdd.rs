@@ -1,36 +1,84 @@
 //! The parameters of a disk with a head.
 
 use super::{DEPTH_MAX, GIB, HOUR, MIB, MS, PIB, RATE_MAX, RATE_MIN, SECOND, TEN_SECONDS};
-use super::{Spec, Unit};
+use super::{ParameterUnit, Spec};
 use crate::hdd::HddConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
 
 /// The parameters of [`HddConfig`], in its order.
 pub const SPECS: [Spec; 17] = [
-    Spec::new("capacity", Unit::Size, MIB, PIB, "its size, a multiple of 512 B"),
-    Spec::new("rotation", Unit::Time, MS, SECOND, "time of one turn"),
-    Spec::new("seek_track", Unit::Time, 0, TEN_SECONDS, "seek to the next track"),
-    Spec::new("seek_average", Unit::Time, 0, TEN_SECONDS, "seek over a third of the stroke"),
-    Spec::new("seek_full", Unit::Time, 0, TEN_SECONDS, "seek over the full stroke"),
-    Spec::new("write_settle", Unit::Time, 0, TEN_SECONDS, "additional settling before a write"),
-    Spec::new("rate_outer", Unit::Rate, RATE_MIN, RATE_MAX, "sustained rate at the outer edge"),
-    Spec::new("rate_inner", Unit::Rate, RATE_MIN, RATE_MAX, "sustained rate at the inner edge"),
+    Spec::new("capacity", ParameterUnit::Size, MIB, PIB, "its size, a multiple of 512 B"),
+    Spec::new("rotation", ParameterUnit::Time, MS, SECOND, "time of one turn"),
+    Spec::new("seek_track", ParameterUnit::Time, 0, TEN_SECONDS, "seek to the next track"),
+    Spec::new(
+        "seek_average",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "seek over a third of the stroke",
+    ),
+    Spec::new("seek_full", ParameterUnit::Time, 0, TEN_SECONDS, "seek over the full stroke"),
+    Spec::new(
+        "write_settle",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "additional settling before a write",
+    ),
+    Spec::new(
+        "rate_outer",
+        ParameterUnit::Rate,
+        RATE_MIN,
+        RATE_MAX,
+        "sustained rate at the outer edge",
+    ),
+    Spec::new(
+        "rate_inner",
+        ParameterUnit::Rate,
+        RATE_MIN,
+        RATE_MAX,
+        "sustained rate at the inner edge",
+    ),
     Spec::new(
         "write_permille",
-        Unit::Permille,
+        ParameterUnit::Permille,
         10,
         1_000,
         "what sequential writes reach of these rates",
     ),
-    Spec::new("rate_bus", Unit::Rate, RATE_MIN, RATE_MAX, "rate of the interface"),
-    Spec::new("overhead", Unit::Time, 0, TEN_SECONDS, "time per command outside the mechanics"),
-    Spec::new("read_ahead", Unit::Size, 0, GIB, "how far ahead it reads"),
-    Spec::new("segments", Unit::Count, 0, 1_024, "segments of read-ahead that are kept"),
-    Spec::new("write_cache", Unit::Size, 0, 64 * GIB, "size of the write cache; 0 B: none"),
-    Spec::new("destage_idle", Unit::Time, 0, HOUR, "quiet time before the cache is written out"),
-    Spec::new("depth", Unit::Count, 1, DEPTH_MAX, "commands held at once"),
-    Spec::new("ncq_age_max", Unit::Time, 0, HOUR, "with NCQ: a command older than this goes first"),
+    Spec::new("rate_bus", ParameterUnit::Rate, RATE_MIN, RATE_MAX, "rate of the interface"),
+    Spec::new(
+        "overhead",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "time per command outside the mechanics",
+    ),
+    Spec::new("read_ahead", ParameterUnit::Size, 0, GIB, "how far ahead it reads"),
+    Spec::new("segments", ParameterUnit::Count, 0, 1_024, "segments of read-ahead that are kept"),
+    Spec::new(
+        "write_cache",
+        ParameterUnit::Size,
+        0,
+        64 * GIB,
+        "size of the write cache; 0 B: none",
+    ),
+    Spec::new(
+        "destage_idle",
+        ParameterUnit::Time,
+        0,
+        HOUR,
+        "quiet time before the cache is written out",
+    ),
+    Spec::new("depth", ParameterUnit::Count, 1, DEPTH_MAX, "commands held at once"),
+    Spec::new(
+        "ncq_age_max",
+        ParameterUnit::Time,
+        0,
+        HOUR,
+        "with NCQ: a command older than this goes first",
+    ),
 ];
 
 /// The values of a configuration, in the order of [`SPECS`].

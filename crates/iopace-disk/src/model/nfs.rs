@@ -1,56 +1,86 @@
 //! The parameters of a file server.
 
 use super::{DEPTH_MAX, GIB, HOUR, MIB, MS, PIB, RATE_MAX, RATE_MIN, TEN_SECONDS};
-use super::{Spec, Unit};
+use super::{ParameterUnit, Spec};
 use crate::nfs::NfsConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
 
 /// The parameters of [`NfsConfig`], in its order.
 pub const SPECS: [Spec; 13] = [
-    Spec::new("capacity", Unit::Size, MIB, PIB, "its size, a multiple of 512 B"),
-    Spec::new("round_trip", Unit::Time, 0, TEN_SECONDS, "from a message to its answer"),
-    Spec::new("rate_link", Unit::Rate, RATE_MIN, RATE_MAX, "rate of the link, in each direction"),
+    Spec::new("capacity", ParameterUnit::Size, MIB, PIB, "its size, a multiple of 512 B"),
+    Spec::new("round_trip", ParameterUnit::Time, 0, TEN_SECONDS, "from a message to its answer"),
+    Spec::new(
+        "rate_link",
+        ParameterUnit::Rate,
+        RATE_MIN,
+        RATE_MAX,
+        "rate of the link, in each direction",
+    ),
     Spec::new(
         "rate_write",
-        Unit::Rate,
+        ParameterUnit::Rate,
         RATE_MIN,
         RATE_MAX,
         "rate at which the server's disks take writes",
     ),
     Spec::new(
         "rate_read",
-        Unit::Rate,
+        ParameterUnit::Rate,
         RATE_MIN,
         RATE_MAX,
         "rate at which the server's disks give reads",
     ),
-    Spec::new("read_time", Unit::Time, 0, TEN_SECONDS, "time of a disk for a read not read ahead"),
-    Spec::new("spindles", Unit::Count, 1, 4_096, "disks of the server that position at once"),
+    Spec::new(
+        "read_time",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "time of a disk for a read not read ahead",
+    ),
+    Spec::new(
+        "spindles",
+        ParameterUnit::Count,
+        1,
+        4_096,
+        "disks of the server that position at once",
+    ),
     Spec::new(
         "memory",
-        Unit::Size,
+        ParameterUnit::Size,
         64 << 10,
         64 * GIB,
         "most bytes that the server holds unwritten",
     ),
     Spec::new(
         "commit_time",
-        Unit::Time,
+        ParameterUnit::Time,
         0,
         TEN_SECONDS,
         "time of the server to commit, beside the data",
     ),
     Spec::new(
         "commit_bytes",
-        Unit::Size,
+        ParameterUnit::Size,
         512,
         64 * GIB,
         "unstable bytes at which the client commits",
     ),
-    Spec::new("commit_interval", Unit::Time, MS, HOUR, "longest time that a write stays unstable"),
-    Spec::new("commit_idle", Unit::Time, 0, HOUR, "quiet time after which the client commits"),
-    Spec::new("depth", Unit::Count, 1, DEPTH_MAX, "commands held at once"),
+    Spec::new(
+        "commit_interval",
+        ParameterUnit::Time,
+        MS,
+        HOUR,
+        "longest time that a write stays unstable",
+    ),
+    Spec::new(
+        "commit_idle",
+        ParameterUnit::Time,
+        0,
+        HOUR,
+        "quiet time after which the client commits",
+    ),
+    Spec::new("depth", ParameterUnit::Count, 1, DEPTH_MAX, "commands held at once"),
 ];
 
 /// The values of a configuration, in the order of [`SPECS`].

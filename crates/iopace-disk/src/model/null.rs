@@ -1,14 +1,14 @@
 //! The parameters of the disk that takes no time.
 
 use super::{DEPTH_MAX, MIB, PIB};
-use super::{Spec, Unit};
+use super::{ParameterUnit, Spec};
 use crate::null::NullConfig;
 use iopace_core::units::Bytes;
 
 /// The parameters of [`NullConfig`], in its order.
 pub const SPECS: [Spec; 2] = [
-    Spec::new("capacity", Unit::Size, MIB, PIB, "its size, a multiple of 512 B"),
-    Spec::new("depth", Unit::Count, 1, DEPTH_MAX, "commands held at once"),
+    Spec::new("capacity", ParameterUnit::Size, MIB, PIB, "its size, a multiple of 512 B"),
+    Spec::new("depth", ParameterUnit::Count, 1, DEPTH_MAX, "commands held at once"),
 ];
 
 /// The values of a configuration, in the order of [`SPECS`].

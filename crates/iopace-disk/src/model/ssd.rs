@@ -1,48 +1,79 @@
 //! The parameters of a flash disk.
 
 use super::{DEPTH_MAX, GIB, MIB, PIB, RATE_MAX, RATE_MIN, TEN_SECONDS};
-use super::{Spec, Unit};
+use super::{ParameterUnit, Spec};
 use crate::ssd::SsdConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
 
 /// The parameters of [`SsdConfig`], in its order.
 pub const SPECS: [Spec; 17] = [
-    Spec::new("capacity", Unit::Size, MIB, PIB, "its size, a multiple of 512 B"),
-    Spec::new("units", Unit::Count, 1, 4_096, "units that work at once"),
-    Spec::new("stripe", Unit::Size, 512, 16 * MIB, "bytes that lie together on one unit"),
+    Spec::new("capacity", ParameterUnit::Size, MIB, PIB, "its size, a multiple of 512 B"),
+    Spec::new("units", ParameterUnit::Count, 1, 4_096, "units that work at once"),
+    Spec::new("stripe", ParameterUnit::Size, 512, 16 * MIB, "bytes that lie together on one unit"),
     Spec::new(
         "command_time",
-        Unit::Time,
+        ParameterUnit::Time,
         0,
         TEN_SECONDS,
         "time of the controller per command, one by one",
     ),
-    Spec::new("overhead", Unit::Time, 0, TEN_SECONDS, "further time per command, side by side"),
+    Spec::new(
+        "overhead",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "further time per command, side by side",
+    ),
     Spec::new(
         "read_time",
-        Unit::Time,
+        ParameterUnit::Time,
         0,
         TEN_SECONDS,
         "time of a unit to read a piece of a stripe",
     ),
-    Spec::new("program_time", Unit::Time, 0, TEN_SECONDS, "time of a unit to program one stripe"),
-    Spec::new("rate_bus", Unit::Rate, RATE_MIN, RATE_MAX, "rate of the interface"),
-    Spec::new("write_cache", Unit::Size, 0, 64 * GIB, "size of the write cache"),
-    Spec::new("spare", Unit::Size, 0, PIB, "erased bytes of a disk at rest"),
+    Spec::new(
+        "program_time",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "time of a unit to program one stripe",
+    ),
+    Spec::new("rate_bus", ParameterUnit::Rate, RATE_MIN, RATE_MAX, "rate of the interface"),
+    Spec::new("write_cache", ParameterUnit::Size, 0, 64 * GIB, "size of the write cache"),
+    Spec::new("spare", ParameterUnit::Size, 0, PIB, "erased bytes of a disk at rest"),
     Spec::new(
         "gc_permille",
-        Unit::Permille,
+        ParameterUnit::Permille,
         1_000,
         100_000,
         "cost of a random write when nothing is erased",
     ),
-    Spec::new("clean_rate", Unit::Rate, 0, RATE_MAX, "how fast an idle disk erases"),
-    Spec::new("block", Unit::Size, 0, GIB, "bytes that are mapped together; 0 B: single pages"),
-    Spec::new("open_blocks", Unit::Count, 0, 4_096, "blocks written into without closing one"),
-    Spec::new("merge_time", Unit::Time, 0, TEN_SECONDS, "time to close a block"),
-    Spec::new("flush_time", Unit::Time, 0, TEN_SECONDS, "time of a flush after its programs").or(0),
-    Spec::new("depth", Unit::Count, 1, DEPTH_MAX, "commands held at once"),
+    Spec::new("clean_rate", ParameterUnit::Rate, 0, RATE_MAX, "how fast an idle disk erases"),
+    Spec::new(
+        "block",
+        ParameterUnit::Size,
+        0,
+        GIB,
+        "bytes that are mapped together; 0 B: single pages",
+    ),
+    Spec::new(
+        "open_blocks",
+        ParameterUnit::Count,
+        0,
+        4_096,
+        "blocks written into without closing one",
+    ),
+    Spec::new("merge_time", ParameterUnit::Time, 0, TEN_SECONDS, "time to close a block"),
+    Spec::new(
+        "flush_time",
+        ParameterUnit::Time,
+        0,
+        TEN_SECONDS,
+        "time of a flush after its programs",
+    )
+    .or(0),
+    Spec::new("depth", ParameterUnit::Count, 1, DEPTH_MAX, "commands held at once"),
 ];
 
 /// The values of a configuration, in the order of [`SPECS`].

@@ -2,7 +2,7 @@ use super::*;
 use crate::disk::{Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
 use crate::presets;
-use crate::scripted::{Scripted, Step};
+use crate::scripted::{Scripted, ScriptedStep};
 use iopace_core::engine::Control;
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{GroupId, TaskId};
@@ -327,7 +327,7 @@ fn a_lost_command_fails_after_the_timeout() {
 
 /// Reads of 4 KiB beside each other that come at once, on a disk that does what it is told, with
 /// merging or without.
-fn adjoining(merge_max: Bytes, steps: Vec<Step>) -> (Machine, Ended, Instant) {
+fn adjoining(merge_max: Bytes, steps: Vec<ScriptedStep>) -> (Machine, Ended, Instant) {
     let config = Config { merge_max, window_depth: 32, ..Config::default() };
     let disk = Box::new(Scripted::new(Bytes::from_mib(64), 4, steps));
     let (mut machine, mut ended) = (Modelled::pump(config, None, disk), Ended::new());
@@ -341,7 +341,7 @@ fn adjoining(merge_max: Bytes, steps: Vec<Step>) -> (Machine, Ended, Instant) {
 
 #[test]
 fn requests_that_are_merged_are_one_command_for_the_disk() {
-    let steps = vec![Step::ok(Nanos(1_000))];
+    let steps = vec![ScriptedStep::ok(Nanos(1_000))];
     let (_, ended, at) = adjoining(Bytes::ZERO, steps.clone());
     assert_eq!((ended.len(), at), (8, Instant(5 + 2_000)), "four at a time");
     let (machine, ended, at) = adjoining(Bytes::from_kib(512), steps);
@@ -357,10 +357,10 @@ fn requests_that_are_merged_are_one_command_for_the_disk() {
 #[test]
 fn all_parts_of_a_command_end_as_it_does() {
     let failed = Outcome::Failed(DiskError::Io);
-    let step = Step { service: Nanos(10), outcome: failed };
+    let step = ScriptedStep { service: Nanos(10), outcome: failed };
     let (_, ended, _) = adjoining(Bytes::from_kib(512), vec![step]);
     assert!(ended.len() == 8 && ended.iter().all(|(_, end)| end.outcome == failed));
-    let lost = Step::ok(Nanos(u64::MAX));
+    let lost = ScriptedStep::ok(Nanos(u64::MAX));
     let (_, ended, at) = adjoining(Bytes::from_kib(512), vec![lost]);
     assert!(ended.len() == 8 && ended.iter().all(|(_, end)| end.outcome == failed));
     assert_eq!(at, Instant(5) + COMMAND_TIMEOUT);

@@ -76,12 +76,12 @@ impl Naive {
 impl PageCache {
     /// As many pages as the runs say, each run as long as it can be, and clean ones in the order.
     fn check(&self) {
-        let sum = |is_counted: fn(&Run) -> bool| {
+        let sum = |is_counted: fn(&FrameRun) -> bool| {
             let runs = self.runs.iter().filter(|(_, run)| is_counted(run));
             runs.map(|(first, run)| run.end - first).sum::<u64>()
         };
         assert_eq!((self.pages, self.dirty_pages), (sum(|_| true), sum(|run| run.is_dirty)));
-        let runs: Vec<(&u64, &Run)> = self.runs.iter().collect();
+        let runs: Vec<(&u64, &FrameRun)> = self.runs.iter().collect();
         for pair in runs.windows(2) {
             let ((first, run), (&next_first, next)) = (pair[0], pair[1]);
             assert!(run.end <= next_first);

@@ -2,7 +2,7 @@
 
 use iopace_core::group::table::Groups;
 use iopace_core::pace::rate::Rate;
-use iopace_core::pace::{self, Budget, Dirty, Grant, Pace, Picture, Total, Write};
+use iopace_core::pace::{self, Budget, Dirty, Grant, Pace, PacePicture, Total, Write};
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -12,11 +12,11 @@ use iopace_core::verdict::Reason;
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// `policy`, or in place of `rate` one that panics at a longer pause.
-pub fn checked(policy: &'static pace::Policy) -> &'static pace::Policy {
+pub fn checked(policy: &'static pace::PacePolicy) -> &'static pace::PacePolicy {
     if policy.name == "rate" { &POLICY } else { policy }
 }
 
-static POLICY: pace::Policy = pace::Policy {
+static POLICY: pace::PacePolicy = pace::PacePolicy {
     name: "rate",
     summary: "rate, looked at",
     build: || Box::new(Checked { rate: Rate::default(), now: Instant::ZERO }),
@@ -88,11 +88,11 @@ impl Pace for Checked {
         self.rate.remove_group(id);
     }
 
-    fn picture(&self, dirty: &Dirty) -> Picture {
+    fn picture(&self, dirty: &Dirty) -> PacePicture {
         self.rate.picture(dirty)
     }
 
-    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
+    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<PacePicture> {
         self.rate.group_picture(id, dirty)
     }
 }

@@ -83,11 +83,11 @@ pub(super) struct Users {
     /// Most requests that the kernel sends without anybody who waits.
     background_max: usize,
     parked_count: AtomicUsize,
-    table: Mutex<Table>,
+    table: Mutex<UserTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct UserTable {
     /// Slots without a thread.
     unused: Vec<usize>,
     parked: Turns<Parked>,
@@ -114,7 +114,7 @@ impl Users {
 
     fn with_shares(background_max: usize, share_of: fn(u32) -> u32) -> Users {
         let slots = (0..SLOTS).map(|_| Slot::default()).collect();
-        let table = Table { unused: (0..SLOTS).rev().collect(), ..Table::default() };
+        let table = UserTable { unused: (0..SLOTS).rev().collect(), ..UserTable::default() };
         Users {
             threads: AtomicU64::new(0),
             slots,
@@ -125,7 +125,7 @@ impl Users {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, UserTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -268,7 +268,7 @@ impl Users {
     }
 }
 
-impl Table {
+impl UserTable {
     /// Why there is no room for a request.
     fn refusal(&self, parked: &Parked, background_max: usize) -> Option<Errno> {
         let uid = parked.uid;

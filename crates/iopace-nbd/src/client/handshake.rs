@@ -74,7 +74,7 @@ impl std::error::Error for HandshakeError {}
 
 /// What must come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HandshakeState {
     /// The server's greeting.
     ExpectGreeting,
     /// The header of a reply to that option.
@@ -88,7 +88,7 @@ enum State {
 /// The machine.
 #[derive(Debug)]
 pub struct Handshake {
-    state: State,
+    state: HandshakeState,
     export: String,
     wanted: Wanted,
     session: Session,
@@ -101,7 +101,7 @@ impl Handshake {
     /// A new connection.
     pub fn new(export: &str, wanted: Wanted) -> Handshake {
         Handshake {
-            state: State::ExpectGreeting,
+            state: HandshakeState::ExpectGreeting,
             export: export.to_owned(),
             wanted,
             session: Session::default(),
@@ -113,10 +113,10 @@ impl Handshake {
     /// How many bytes [`Handshake::feed`] wants next, at most 16 KiB; zero when it is over.
     pub fn needs(&self) -> usize {
         match self.state {
-            State::ExpectGreeting => 18,
-            State::ExpectReply { .. } => 20,
-            State::ExpectReplyData { len, .. } => len as usize,
-            State::Over => 0,
+            HandshakeState::ExpectGreeting => 18,
+            HandshakeState::ExpectReply { .. } => 20,
+            HandshakeState::ExpectReplyData { len, .. } => len as usize,
+            HandshakeState::Over => 0,
         }
     }
 
@@ -135,12 +135,12 @@ impl Handshake {
     /// If it is not exactly as much as was [needed](Handshake::needs).
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Step, HandshakeError> {
         assert_eq!(bytes.len(), self.needs(), "feed as much as is needed");
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, HandshakeState::Over);
         match state {
-            State::ExpectGreeting => self.greeting(bytes),
-            State::ExpectReply { option } => self.reply(option, bytes),
-            State::ExpectReplyData { option, kind, .. } => self.data(option, kind, bytes),
-            State::Over => Err(HandshakeError::Broken("the handshake is over")),
+            HandshakeState::ExpectGreeting => self.greeting(bytes),
+            HandshakeState::ExpectReply { option } => self.reply(option, bytes),
+            HandshakeState::ExpectReplyData { option, kind, .. } => self.data(option, kind, bytes),
+            HandshakeState::Over => Err(HandshakeError::Broken("the handshake is over")),
         }
     }
 
@@ -177,7 +177,7 @@ impl Handshake {
         if len == 0 {
             return self.data(option, kind, &[]);
         }
-        self.state = State::ExpectReplyData { option, kind, len };
+        self.state = HandshakeState::ExpectReplyData { option, kind, len };
         Ok(Step::GoOn)
     }
 
@@ -189,7 +189,7 @@ impl Handshake {
                 (wire::OPT_GO, wire::REP_INFO) => self.info(data)?,
                 _ => return Err(HandshakeError::Broken("a reply that does not fit the option")),
             }
-            self.state = State::ExpectReply { option };
+            self.state = HandshakeState::ExpectReply { option };
             return Ok(Step::GoOn);
         }
         let is_known = kind == wire::REP_ACK;
@@ -212,7 +212,7 @@ impl Handshake {
                 let message = String::from_utf8_lossy(data).into_owned();
                 // The way to leave that the protocol wants.
                 self.send(wire::OPT_ABORT, &[]);
-                self.state = State::Over;
+                self.state = HandshakeState::Over;
                 return Err(HandshakeError::Refused { kind, message });
             }
             _ if !self.has_size => {
@@ -265,7 +265,7 @@ impl Handshake {
         self.output.extend_from_slice(&option.to_be_bytes());
         self.output.extend_from_slice(&(data.len() as u32).to_be_bytes());
         self.output.extend_from_slice(data);
-        self.state = State::ExpectReply { option };
+        self.state = HandshakeState::ExpectReply { option };
     }
 
     fn name_field(&self) -> Vec<u8> {

@@ -73,7 +73,7 @@ impl Talk {
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.server.state, State::Closed(_))
+        matches!(self.server.state, ServerState::Closed(_))
     }
 
     fn poll(&mut self) {

@@ -1,6 +1,6 @@
 //! The calls of a workload, made through the mount and noted down.
 
-use super::{After, Op, Step, Way};
+use super::{After, Op, Step, WriteMethod};
 use crate::bench::Bench;
 use crate::cut::Sync;
 use crate::node::{Change, Fill, NodeId, SECTOR};
@@ -99,12 +99,12 @@ impl<'a> Caller<'a> {
             Op::Link(from, to) => self.make(to, || fs::hard_link(path(from), path(to))),
             Op::Write(name) => {
                 self.make(name, || File::create_new(path(name)).map(drop))?;
-                self.write(name, Way::Buffered, 0, 2 * SECTOR)
+                self.write(name, WriteMethod::Buffered, 0, 2 * SECTOR)
             }
             Op::Overwrite(name, way) => self.write(name, way, 0, 2 * SECTOR),
             Op::Append(name) => {
                 let len = fs::metadata(path(name))?.len();
-                self.write(name, Way::Buffered, len, 2 * SECTOR)
+                self.write(name, WriteMethod::Buffered, len, 2 * SECTOR)
             }
             Op::Rename(from, to) => self.rename((from, to), false),
             Op::Exchange(from, to) => self.rename((from, to), true),
@@ -181,12 +181,12 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    fn write(&mut self, name: &str, way: Way, offset: u64, len: usize) -> io::Result<()> {
+    fn write(&mut self, name: &str, way: WriteMethod, offset: u64, len: usize) -> io::Result<()> {
         let (node, path) = (self.node(name)?, self.at.join(name));
         let (opened, flags) = match way {
-            Way::Buffered => (0, 0),
-            Way::Opened(opened) => (opened, 0),
-            Way::Flagged(opened, flags) => (opened, flags),
+            WriteMethod::Buffered => (0, 0),
+            WriteMethod::Opened(opened) => (opened, 0),
+            WriteMethod::Flagged(opened, flags) => (opened, flags),
         };
         let len = if opened & libc::O_DIRECT != 0 { PAGE } else { len };
         let offset = if opened & libc::O_APPEND != 0 { fs::metadata(&path)?.len() } else { offset };

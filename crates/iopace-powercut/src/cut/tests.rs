@@ -1,12 +1,12 @@
 use super::*;
-use crate::node::{Fill, Kind, Node, ROOT, SECTOR};
+use crate::node::{Fill, Node, NodeKind, ROOT, SECTOR};
 use std::collections::BTreeSet;
 
 const FILE: NodeId = 2;
 const OTHER: NodeId = 3;
 
 fn base() -> Nodes {
-    let root = Node::new(Kind::Directory, 0o755);
+    let root = Node::new(NodeKind::Directory, 0o755);
     let file = |first| Arc::new(Node::file(vec![first; SECTOR]));
     Nodes::from([(ROOT, Arc::new(root)), (FILE, file(1)), (OTHER, file(2))])
 }

@@ -20,7 +20,7 @@ pub(super) const IMAGE: &str = "disk.img";
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum DiskAccess {
     /// An export over NBD.
     Nbd {
         /// Past the page cache.
@@ -46,33 +46,33 @@ pub enum Way {
     },
 }
 
-impl Way {
+impl DiskAccess {
     /// All of them.
-    pub const ALL: [Way; 12] = [
-        Way::Nbd { direct: false, uring: true },
-        Way::Nbd { direct: true, uring: true },
-        Way::Nbd { direct: false, uring: false },
-        Way::Nbd { direct: true, uring: false },
-        Way::Mount { over: Over::Elsewhere, direct: false },
-        Way::Mount { over: Over::Elsewhere, direct: true },
-        Way::Mount { over: Over::Itself, direct: false },
-        Way::Mapped(Over::Elsewhere),
-        Way::Mapped(Over::Itself),
-        Way::Image,
-        Way::Loop { direct: false },
-        Way::Loop { direct: true },
+    pub const ALL: [DiskAccess; 12] = [
+        DiskAccess::Nbd { direct: false, uring: true },
+        DiskAccess::Nbd { direct: true, uring: true },
+        DiskAccess::Nbd { direct: false, uring: false },
+        DiskAccess::Nbd { direct: true, uring: false },
+        DiskAccess::Mount { over: Over::Elsewhere, direct: false },
+        DiskAccess::Mount { over: Over::Elsewhere, direct: true },
+        DiskAccess::Mount { over: Over::Itself, direct: false },
+        DiskAccess::Mapped(Over::Elsewhere),
+        DiskAccess::Mapped(Over::Itself),
+        DiskAccess::Image,
+        DiskAccess::Loop { direct: false },
+        DiskAccess::Loop { direct: true },
     ];
 
     pub(super) fn is_nbd(self) -> bool {
-        matches!(self, Way::Nbd { .. })
+        matches!(self, DiskAccess::Nbd { .. })
     }
 
     pub(super) fn is_mapped(self) -> bool {
-        matches!(self, Way::Mapped(_))
+        matches!(self, DiskAccess::Mapped(_))
     }
 
     pub(super) fn is_block(self) -> bool {
-        matches!(self, Way::Loop { .. })
+        matches!(self, DiskAccess::Loop { .. })
     }
 
     /// Why it cannot be tried here, if it cannot.
@@ -85,10 +85,12 @@ impl Way {
     pub(super) fn bench(self) -> io::Result<Bench> {
         let tree = super::tree();
         match self {
-            Way::Mount { over, .. } | Way::Mapped(over) => Bench::mounted_with(&tree, over),
-            Way::Nbd { direct, uring } => served(&tree, direct, uring),
-            Way::Image => served(&tree, false, true),
-            Way::Loop { .. } => {
+            DiskAccess::Mount { over, .. } | DiskAccess::Mapped(over) => {
+                Bench::mounted_with(&tree, over)
+            }
+            DiskAccess::Nbd { direct, uring } => served(&tree, direct, uring),
+            DiskAccess::Image => served(&tree, false, true),
+            DiskAccess::Loop { .. } => {
                 let mut bench = served(&tree, false, true)?;
                 bench.attach()?;
                 Ok(bench)
@@ -99,15 +101,17 @@ impl Way {
     /// A client.
     pub(super) fn open(self, bench: &Bench) -> io::Result<Box<dyn Disk>> {
         match self {
-            Way::Nbd { .. } => {
+            DiskAccess::Nbd { .. } => {
                 let stream = UnixStream::connect(bench.folder().join("disk.sock"))?;
                 let wanted = Wanted { structured: true, ..Wanted::default() };
                 Ok(Box::new(Client::connect(stream, "disk", wanted)?))
             }
-            Way::Mount { direct, .. } => Ok(Box::new(file(&bench.at.join(IMAGE), direct)?)),
-            Way::Mapped(_) => Ok(Box::new(Mapped::new(&file(&bench.at.join(IMAGE), false)?)?)),
-            Way::Image => Ok(Box::new(file(&bench.folder().join("images/disk"), false)?)),
-            Way::Loop { direct } => Ok(Box::new(Block::new(file(&bench.at, direct)?))),
+            DiskAccess::Mount { direct, .. } => Ok(Box::new(file(&bench.at.join(IMAGE), direct)?)),
+            DiskAccess::Mapped(_) => {
+                Ok(Box::new(Mapped::new(&file(&bench.at.join(IMAGE), false)?)?))
+            }
+            DiskAccess::Image => Ok(Box::new(file(&bench.folder().join("images/disk"), false)?)),
+            DiskAccess::Loop { direct } => Ok(Box::new(Block::new(file(&bench.at, direct)?))),
         }
     }
 }
@@ -140,17 +144,17 @@ pub(super) fn image(bench: &Bench) -> io::Result<NodeId> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for DiskAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cache = |direct: &bool| if *direct { "direct" } else { "buffered" };
         match self {
-            Way::Nbd { direct, uring } => {
+            DiskAccess::Nbd { direct, uring } => {
                 write!(f, "NBD, {}, {}", cache(direct), if *uring { "io_uring" } else { "threads" })
             }
-            Way::Mount { over, direct } => write!(f, "mounted {over:?}, {}", cache(direct)),
-            Way::Mapped(over) => write!(f, "mounted {over:?}, mapped"),
-            Way::Image => f.write_str("export as a file"),
-            Way::Loop { direct } => write!(f, "loop device, {}", cache(direct)),
+            DiskAccess::Mount { over, direct } => write!(f, "mounted {over:?}, {}", cache(direct)),
+            DiskAccess::Mapped(over) => write!(f, "mounted {over:?}, mapped"),
+            DiskAccess::Image => f.write_str("export as a file"),
+            DiskAccess::Loop { direct } => write!(f, "loop device, {}", cache(direct)),
         }
     }
 }

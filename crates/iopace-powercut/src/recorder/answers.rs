@@ -2,7 +2,7 @@
 
 use super::TTL;
 use crate::faults::Failed;
-use crate::node::{Kind, NodeId};
+use crate::node::{NodeId, NodeKind};
 use crate::tree::Tree;
 use iopace_fuse::{
     Errno, FileAttr, FileType, Generation, INodeNo, ReplyEmpty, ReplyEntry, ReplyXattr,
@@ -12,9 +12,9 @@ use std::time::{Duration, UNIX_EPOCH};
 pub(super) fn attributes(tree: &Tree, id: NodeId) -> Option<FileAttr> {
     let node = tree.nodes.get(&id)?;
     let (kind, size) = match &node.kind {
-        Kind::File => (FileType::RegularFile, node.data.len()),
-        Kind::Directory => (FileType::Directory, 4096),
-        Kind::Link(target) => (FileType::Symlink, target.len()),
+        NodeKind::File => (FileType::RegularFile, node.data.len()),
+        NodeKind::Directory => (FileType::Directory, 4096),
+        NodeKind::Link(target) => (FileType::Symlink, target.len()),
     };
     let time = UNIX_EPOCH + Duration::from_millis(node.stamp);
     Some(FileAttr {

@@ -58,7 +58,7 @@ pub struct Found {
 
 /// What came out of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SearchOutcome {
     /// Scenarios tried.
     pub runs: u64,
     /// What failed.
@@ -73,8 +73,8 @@ pub fn search(
     most: usize,
     plant: Plant<'_>,
     go_on: &dyn Fn(u64, usize) -> bool,
-) -> Outcome {
-    let mut outcome = Outcome::default();
+) -> SearchOutcome {
+    let mut outcome = SearchOutcome::default();
     let left = |done: u64| runs.map_or(BATCH, |runs| runs.saturating_sub(done).min(BATCH));
     while left(outcome.runs) > 0
         && outcome.found.len() < most

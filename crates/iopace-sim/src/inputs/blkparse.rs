@@ -10,8 +10,8 @@
 //!
 //! Source: blkparse(1), "Default output"; `include/uapi/linux/blktrace_api.h`.
 
-use super::blktrace::{Kind, Queued, SECTOR};
-use super::lines::{Lines, number};
+use super::blktrace::{Queued, RequestKind, SECTOR};
+use super::lines::{TextLines, number};
 use super::{Mistake, Names, Parse, Record};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -32,31 +32,31 @@ fn is_device(field: &str) -> bool {
 
 /// The parser.
 pub(super) struct Blkparse<R> {
-    lines: Lines<R>,
+    lines: TextLines<R>,
     /// A write behind its flush.
     pending: Option<Record>,
 }
 
 impl<R: BufRead> Blkparse<R> {
     pub(super) fn new(reader: R) -> Blkparse<R> {
-        Blkparse { lines: Lines::new(reader), pending: None }
+        Blkparse { lines: TextLines::new(reader), pending: None }
     }
 }
 
 /// What a line says.
-enum Line {
+enum BlkparseLine {
     Other,
     /// The summary begins: there is no event after it.
     Summary,
     Requests(Record, Option<Record>),
 }
 
-fn parse(line: &str, place: u64, names: &mut Names) -> Result<Line, String> {
+fn parse(line: &str, place: u64, names: &mut Names) -> Result<BlkparseLine, String> {
     let mut fields = line.split_ascii_whitespace();
-    let Some(device) = fields.next() else { return Ok(Line::Other) };
+    let Some(device) = fields.next() else { return Ok(BlkparseLine::Other) };
     if !is_device(device) {
         if device.starts_with("CPU") || device.starts_with("Total") {
-            return Ok(Line::Summary);
+            return Ok(BlkparseLine::Summary);
         }
         return Err("a line begins with MAJOR,MINOR of a device: blkparse must have been run \
                     without -f and -F"
@@ -68,7 +68,7 @@ fn parse(line: &str, place: u64, names: &mut Names) -> Result<Line, String> {
     let at = time(field("time")?)?;
     let pid = number(field("process id")?, "process id")?;
     if field("action")? != "Q" {
-        return Ok(Line::Other);
+        return Ok(BlkparseLine::Other);
     }
     let rwbs = field("RWBS")?;
     let kind = kind(rwbs)?;
@@ -86,13 +86,13 @@ fn parse(line: &str, place: u64, names: &mut Names) -> Result<Line, String> {
     let name = name.trim_start_matches('[').trim_end_matches(']');
     let queued = Queued { at, kind, offset: Bytes(offset), len: Bytes(len), place };
     Ok(match queued.records(names, (name, pid), device)? {
-        Some((first, second)) => Line::Requests(first, second),
-        None => Line::Other,
+        Some((first, second)) => BlkparseLine::Requests(first, second),
+        None => BlkparseLine::Other,
     })
 }
 
-fn kind(rwbs: &str) -> Result<Kind, String> {
-    let mut kind = Kind::default();
+fn kind(rwbs: &str) -> Result<RequestKind, String> {
+    let mut kind = RequestKind::default();
     let (mut has_op, all) = (false, rwbs.as_bytes());
     for (index, letter) in all.iter().enumerate() {
         match letter {
@@ -140,9 +140,9 @@ impl<R: BufRead + Send> Parse for Blkparse<R> {
             let Some(line) = self.lines.next()? else { return Ok(None) };
             let parsed = parse(line, place, names);
             match parsed.map_err(|message| self.lines.mistake(message))? {
-                Line::Other => {}
-                Line::Summary => return Ok(None),
-                Line::Requests(first, second) => {
+                BlkparseLine::Other => {}
+                BlkparseLine::Summary => return Ok(None),
+                BlkparseLine::Requests(first, second) => {
                     self.pending = second;
                     return Ok(Some(first));
                 }

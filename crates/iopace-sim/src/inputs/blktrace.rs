@@ -12,7 +12,7 @@
 //!
 //! Source: `include/uapi/linux/blktrace_api.h`, version 7, the only one since 2006.
 
-use super::{Mistake, Names, Parse, Place, Record, check};
+use super::{InputPlace, Mistake, Names, Parse, Record, check};
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -54,7 +54,7 @@ pub(super) fn is_blktrace(head: &[u8]) -> bool {
 
 /// What a request is, as blktrace and blkparse tell it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kind {
+pub(super) struct RequestKind {
     pub(super) read: bool,
     pub(super) write: bool,
     pub(super) discard: bool,
@@ -66,7 +66,7 @@ pub(super) struct Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub(super) at: Nanos,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     pub(super) offset: Bytes,
     pub(super) len: Bytes,
     pub(super) place: u64,
@@ -158,7 +158,7 @@ impl<R: BufRead> Blktrace<R> {
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err((Place::Byte(self.at), format!("cannot be read: {error}")));
+                    return Err((InputPlace::Byte(self.at), format!("cannot be read: {error}")));
                 }
             }
         }
@@ -170,7 +170,7 @@ impl<R: BufRead> Blktrace<R> {
             "the last event is cut off: record it anew, or leave the rest out, as with 'head -c \
              {begin}'"
         );
-        (Place::Byte(begin), message)
+        (InputPlace::Byte(begin), message)
     }
 
     /// The next event with its payload, of which at most 64 KiB are there.
@@ -199,11 +199,11 @@ impl<R: BufRead> Blktrace<R> {
                  damaged, or parts of it are missing",
                 MAGIC | VERSION
             );
-            return Err((Place::Byte(begin), message));
+            return Err((InputPlace::Byte(begin), message));
         }
         if magic & 0xff != VERSION {
             let message = format!("blktrace version {}, only {VERSION} is known", magic & 0xff);
-            return Err((Place::Byte(begin), message));
+            return Err((InputPlace::Byte(begin), message));
         }
         let payload = match is_big {
             true => u16::from_be_bytes([head[46], head[47]]),
@@ -251,14 +251,14 @@ impl<R: BufRead + Send> Parse for Blktrace<R> {
                 continue;
             }
             let has = |category| categories & category != 0;
-            let kind = Kind {
+            let kind = RequestKind {
                 read: has(READ),
                 write: has(WRITE),
                 discard: has(DISCARD),
                 flush: has(FLUSH),
                 fua: has(FUA),
             };
-            let fail = |message: String| (Place::Byte(begin), message);
+            let fail = |message: String| (InputPlace::Byte(begin), message);
             let offset = event.sector.checked_mul(SECTOR);
             // A flush may carry any sector.
             let offset = match (offset, event.bytes) {

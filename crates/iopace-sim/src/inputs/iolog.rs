@@ -13,7 +13,7 @@
 //!
 //! Source: "Trace file format" of fio's HOWTO (3.33), and what `fio --write_iolog` writes.
 
-use super::lines::{Lines, number};
+use super::lines::{TextLines, number};
 use super::{Mistake, Names, Parse, Record, check};
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -30,7 +30,7 @@ pub(super) fn is_iolog(first: &str) -> bool {
 
 /// The parser.
 pub(super) struct Iolog<R> {
-    lines: Lines<R>,
+    lines: TextLines<R>,
     /// 0 before the first line is read.
     version: u32,
     /// The time of a version 2 log.
@@ -39,7 +39,7 @@ pub(super) struct Iolog<R> {
 
 impl<R: BufRead> Iolog<R> {
     pub(super) fn new(reader: R) -> Iolog<R> {
-        Iolog { lines: Lines::new(reader), version: 0, now_us: 0 }
+        Iolog { lines: TextLines::new(reader), version: 0, now_us: 0 }
     }
 
     fn header(&mut self) -> Result<(), Mistake> {
@@ -61,7 +61,7 @@ const MIXED: &str = "several fio jobs wrote into this file: give each a write_io
                      replay the files beside each other";
 
 /// What a line says.
-enum Line {
+enum IologLine {
     /// Nothing for us.
     Other,
     /// Time passes, in microseconds.
@@ -70,7 +70,7 @@ enum Line {
     Request(Record),
 }
 
-fn parse(line: &str, version: u32, now_us: u64, names: &mut Names) -> Result<Line, String> {
+fn parse(line: &str, version: u32, now_us: u64, names: &mut Names) -> Result<IologLine, String> {
     let mut fields = line.split_ascii_whitespace();
     let mut field = |what| fields.next().ok_or_else(|| format!("the {what} is missing"));
     let time_us = match version {
@@ -80,9 +80,9 @@ fn parse(line: &str, version: u32, now_us: u64, names: &mut Names) -> Result<Lin
     let file = field("file name")?;
     let action = field("action")?;
     let op = match action {
-        "add" | "open" | "close" | "sync_file_range" => return Ok(Line::Other),
+        "add" | "open" | "close" | "sync_file_range" => return Ok(IologLine::Other),
         "wait" if version == 2 => {
-            return number(field("time to wait")?, "time to wait").map(Line::Wait);
+            return number(field("time to wait")?, "time to wait").map(IologLine::Wait);
         }
         "wait" => return Err("version 3 has no 'wait': its lines have time stamps".into()),
         "read" => Op::Read,
@@ -108,7 +108,7 @@ fn parse(line: &str, version: u32, now_us: u64, names: &mut Names) -> Result<Lin
     let at = at.ok_or("the time stamp is beyond 584 years")?;
     let (stream, volume) = (names.stream(file), names.volume(file)?);
     let (fua, took, place) = (false, None, 0);
-    Ok(Line::Request(Record { at, op, offset, len, fua, stream, volume, took, place }))
+    Ok(IologLine::Request(Record { at, op, offset, len, fua, stream, volume, took, place }))
 }
 
 impl<R: BufRead + Send> Parse for Iolog<R> {
@@ -129,13 +129,13 @@ impl<R: BufRead + Send> Parse for Iolog<R> {
                 }
             });
             match parsed.map_err(|message| self.lines.mistake(message))? {
-                Line::Other => {}
-                Line::Wait(us) if us < WAIT_US_MIN => {}
-                Line::Wait(us) => match self.now_us.checked_add(us) {
+                IologLine::Other => {}
+                IologLine::Wait(us) if us < WAIT_US_MIN => {}
+                IologLine::Wait(us) => match self.now_us.checked_add(us) {
                     Some(now_us) => self.now_us = now_us,
                     None => return Err(self.lines.mistake("the waits add up to 2^64 us")),
                 },
-                Line::Request(record) => {
+                IologLine::Request(record) => {
                     return Ok(Some(Record { place: self.lines.number(), ..record }));
                 }
             }

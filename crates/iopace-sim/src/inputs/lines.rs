@@ -1,13 +1,13 @@
 //! Lines of a text of any length, in memory of bounded size.
 
-use super::{Mistake, Place};
+use super::{InputPlace, Mistake};
 use std::io::BufRead;
 
 /// Longest line: a path of 4096 bytes and some numbers.
 pub(super) const LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// The lines of a text, counted.
-pub(super) struct Lines<R> {
+pub(super) struct TextLines<R> {
     reader: R,
     /// A line that does not lie in the reader's buffer as a whole.
     line: Vec<u8>,
@@ -16,9 +16,9 @@ pub(super) struct Lines<R> {
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(reader: R) -> Lines<R> {
-        Lines { reader, line: Vec::new(), used: 0, number: 0 }
+impl<R: BufRead> TextLines<R> {
+    pub(super) fn new(reader: R) -> TextLines<R> {
+        TextLines { reader, line: Vec::new(), used: 0, number: 0 }
     }
 
     /// The number of the line read last, from 1.
@@ -28,7 +28,7 @@ impl<R: BufRead> Lines<R> {
 
     /// A mistake in the line read last.
     pub(super) fn mistake(&self, message: impl Into<String>) -> Mistake {
-        (Place::Line(self.number), message.into())
+        (InputPlace::Line(self.number), message.into())
     }
 
     /// The next line without its end; `None` at the end of the text.
@@ -47,7 +47,7 @@ impl<R: BufRead> Lines<R> {
                     "a line of more than {LINE_BYTES_MAX} bytes: this is no trace in that format; \
                      name its format with --input-format"
                 );
-                return Err((Place::Line(self.number), message));
+                return Err((InputPlace::Line(self.number), message));
             }
             match end {
                 // Most lines lie in the buffer, and are not copied: it is the same buffer again.
@@ -78,14 +78,14 @@ impl<R: BufRead> Lines<R> {
                 Ok(_) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err((Place::Line(number), format!("cannot be read: {error}")));
+                    return Err((InputPlace::Line(number), format!("cannot be read: {error}")));
                 }
             }
         }
         // It is not read anew as long as something is in it; at the end of the text it is empty.
         self.reader
             .fill_buf()
-            .map_err(|error| (Place::Line(number), format!("cannot be read: {error}")))
+            .map_err(|error| (InputPlace::Line(number), format!("cannot be read: {error}")))
     }
 }
 
@@ -111,7 +111,7 @@ fn text(line: &[u8], number: u64) -> Result<&str, Mistake> {
     match std::str::from_utf8(line) {
         Ok(text) => Ok(text.trim_end_matches('\r')),
         Err(_) => Err((
-            Place::Line(number),
+            InputPlace::Line(number),
             "not text (UTF-8): is the file whole, and of that format?".into(),
         )),
     }
@@ -135,7 +135,7 @@ mod tests {
         // With a buffer that a line does not fit into, one that ends with it, and a larger one.
         for capacity in [1, 2, 3, 4, 5, 6, 64] {
             let text = &b"one\r\n\ntwo three"[..];
-            let mut lines = Lines::new(BufReader::with_capacity(capacity, text));
+            let mut lines = TextLines::new(BufReader::with_capacity(capacity, text));
             assert_eq!(lines.next(), Ok(Some("one")), "{capacity}");
             assert_eq!(lines.next(), Ok(Some("")), "{capacity}");
             assert_eq!(lines.next(), Ok(Some("two three")), "{capacity}");
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn an_endless_line_is_refused_early() {
         let endless = std::io::Read::take(std::io::repeat(b'a'), 1 << 40);
-        let mut lines = Lines::new(BufReader::new(endless));
+        let mut lines = TextLines::new(BufReader::new(endless));
         let (place, message) = lines.next().expect_err("too long");
-        assert_eq!(place, Place::Line(1));
+        assert_eq!(place, InputPlace::Line(1));
         assert!(message.contains("8192"), "{message}");
         assert!(lines.line.capacity() <= 4 * LINE_BYTES_MAX);
     }

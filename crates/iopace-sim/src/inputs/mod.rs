@@ -69,7 +69,7 @@ pub struct Record {
 
 /// Where in a file something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InputPlace {
     /// A line, from 1.
     Line(u64),
     /// A byte, from 0.
@@ -82,7 +82,7 @@ pub struct InputError {
     /// The file, as it was named.
     pub file: String,
     /// Where; `None` if it is the file as a whole.
-    pub place: Option<Place>,
+    pub place: Option<InputPlace>,
     /// What is wrong and what would be right.
     pub message: String,
 }
@@ -91,8 +91,8 @@ impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let InputError { file, place, message } = self;
         match place {
-            Some(Place::Line(line)) => write!(f, "{file}:{line}: {message}"),
-            Some(Place::Byte(byte)) => write!(f, "{file}: at byte {byte}: {message}"),
+            Some(InputPlace::Line(line)) => write!(f, "{file}:{line}: {message}"),
+            Some(InputPlace::Byte(byte)) => write!(f, "{file}: at byte {byte}: {message}"),
             None => write!(f, "{file}: {message}"),
         }
     }
@@ -101,7 +101,7 @@ impl fmt::Display for InputError {
 impl std::error::Error for InputError {}
 
 /// A mistake within a file, whose name the caller knows.
-type Mistake = (Place, String);
+type Mistake = (InputPlace, String);
 
 /// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ trait Parse: Send {
 }
 
 /// A trace being read.
-pub struct Trace<'a> {
+pub struct InputTrace<'a> {
     file: String,
     parser: Box<dyn Parse + 'a>,
     names: Names,
@@ -197,13 +197,13 @@ pub struct Trace<'a> {
     ended: bool,
 }
 
-impl fmt::Debug for Trace<'_> {
+impl fmt::Debug for InputTrace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Trace({}, {:?})", self.file, self.names)
     }
 }
 
-impl<'a> Trace<'a> {
+impl<'a> InputTrace<'a> {
     /// Reads a trace of that format; `file` is its name in messages.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl<'a> Trace<'a> {
         file: &str,
         format: Format,
         reader: impl BufRead + Send + 'a,
-    ) -> Result<Trace<'a>, InputError> {
+    ) -> Result<InputTrace<'a>, InputError> {
         let parser: Box<dyn Parse + 'a> = match format {
             Format::Iolog => Box::new(iolog::Iolog::new(reader)),
             Format::Blktrace => Box::new(blktrace::Blktrace::new(reader)),
@@ -226,7 +226,7 @@ impl<'a> Trace<'a> {
                 return Err(InputError { file: file.into(), place: None, message });
             }
         };
-        Ok(Trace { file: file.into(), parser, names: Names::default(), ended: false })
+        Ok(InputTrace { file: file.into(), parser, names: Names::default(), ended: false })
     }
 
     /// The names met so far.
@@ -235,12 +235,12 @@ impl<'a> Trace<'a> {
     }
 
     /// An error of this file.
-    pub(crate) fn error(&self, place: Place, message: String) -> InputError {
+    pub(crate) fn error(&self, place: InputPlace, message: String) -> InputError {
         InputError { file: self.file.clone(), place: Some(place), message }
     }
 }
 
-impl Iterator for Trace<'_> {
+impl Iterator for InputTrace<'_> {
     type Item = Result<Record, InputError>;
 
     fn next(&mut self) -> Option<Result<Record, InputError>> {

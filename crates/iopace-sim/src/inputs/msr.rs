@@ -10,7 +10,7 @@
 //! Source: the README of the trace set; Narayanan, Donnelly, Rowstron, "Write Off-Loading", FAST
 //! 2008.
 
-use super::lines::{Lines, number};
+use super::lines::{TextLines, number};
 use super::{Mistake, Names, Parse, Record, check};
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -27,12 +27,12 @@ pub(super) fn is_msr(first: &str) -> bool {
 
 /// The parser.
 pub(super) struct Msr<R> {
-    lines: Lines<R>,
+    lines: TextLines<R>,
 }
 
 impl<R: BufRead> Msr<R> {
     pub(super) fn new(reader: R) -> Msr<R> {
-        Msr { lines: Lines::new(reader) }
+        Msr { lines: TextLines::new(reader) }
     }
 }
 

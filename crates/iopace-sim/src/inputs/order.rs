@@ -3,7 +3,7 @@
 //! Traces are written by several processors at once, so neighbours may stand in the wrong order. A
 //! window of [`WINDOW`] records puts them right; a trace that is out of order by more is refused.
 
-use super::{Format, InputError, Place, Record, Trace};
+use super::{Format, InputError, InputPlace, InputTrace, Record};
 use iopace_core::time::Nanos;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -45,7 +45,7 @@ impl Ord for Timed {
 /// A trace in order.
 #[derive(Debug)]
 pub struct Ordered<'a> {
-    trace: Trace<'a>,
+    trace: InputTrace<'a>,
     /// Whether places are bytes.
     is_binary: bool,
     /// The records of the window that came in order: nearly all of them, and no heap is needed.
@@ -61,7 +61,7 @@ pub struct Ordered<'a> {
 
 impl<'a> Ordered<'a> {
     /// Orders a trace of that format.
-    pub fn new(trace: Trace<'a>, format: Format) -> Ordered<'a> {
+    pub fn new(trace: InputTrace<'a>, format: Format) -> Ordered<'a> {
         Ordered {
             trace,
             is_binary: format == Format::Blktrace,
@@ -75,15 +75,15 @@ impl<'a> Ordered<'a> {
     }
 
     /// The trace behind it.
-    pub fn trace(&self) -> &Trace<'a> {
+    pub fn trace(&self) -> &InputTrace<'a> {
         &self.trace
     }
 
     /// Where a record stands in the file.
-    pub(super) fn place(&self, record: &Record) -> Place {
+    pub(super) fn place(&self, record: &Record) -> InputPlace {
         match self.is_binary {
-            true => Place::Byte(record.place),
-            false => Place::Line(record.place),
+            true => InputPlace::Byte(record.place),
+            false => InputPlace::Line(record.place),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::random::Random;
 use std::io::{BufReader, Read};
 
 fn read(format: Format, bytes: &[u8]) -> Result<Vec<Record>, InputError> {
-    Trace::new("a", format, bytes).expect("a trace").collect()
+    InputTrace::new("a", format, bytes).expect("a trace").collect()
 }
 
 fn requests(format: Format, bytes: &[u8]) -> Vec<(u64, Op, u64, u64, u32)> {
@@ -107,7 +107,7 @@ fn names_of_processes_and_disks_are_kept() {
     for (format, bytes) in
         [(Format::Blktrace, &binary[..]), (Format::Blkparse, BLKPARSE.as_bytes())]
     {
-        let mut trace = Trace::new("a", format, bytes).expect("a trace");
+        let mut trace = InputTrace::new("a", format, bytes).expect("a trace");
         assert!(trace.by_ref().all(|record| record.is_ok()));
         assert_eq!(trace.names().streams(), ["kjournald 697"]);
         assert_eq!(trace.names().volumes(), ["8,16"]);
@@ -208,7 +208,7 @@ fn garbage_and_mutations_are_errors_and_nothing_worse() {
                 bytes.push(0);
             }
         }
-        let mut trace = Ordered::new(Trace::new("a", format, &bytes[..]).expect("it"), format);
+        let mut trace = Ordered::new(InputTrace::new("a", format, &bytes[..]).expect("it"), format);
         match Survey::of(&mut trace, |_| ()) {
             Ok(survey) => {
                 assert!(survey.requests_count > 0);
@@ -229,7 +229,7 @@ fn a_little_disorder_is_put_right_and_a_lot_is_refused() {
     let ordered = |times: &[u64]| {
         let lines: String = times.iter().map(|at| line(*at)).collect();
         let text = format!("fio version 3 iolog\n{lines}");
-        let trace = Trace::new("a", Format::Iolog, text.as_bytes()).expect("a trace");
+        let trace = InputTrace::new("a", Format::Iolog, text.as_bytes()).expect("a trace");
         let all = Ordered::new(trace, Format::Iolog).map(|r| r.map(|r| r.at.0 / 1_000));
         all.collect::<Result<Vec<u64>, InputError>>()
     };
@@ -270,7 +270,7 @@ impl Read for Million {
 #[test]
 fn a_million_requests_are_surveyed_one_by_one() {
     let million = Million { number: 0, line: Vec::new(), at: 0 };
-    let trace = Trace::new("a", Format::Msr, BufReader::new(million)).expect("a trace");
+    let trace = InputTrace::new("a", Format::Msr, BufReader::new(million)).expect("a trace");
     let mut ticks = 0;
     let survey = Survey::of(&mut Ordered::new(trace, Format::Msr), |_| ticks += 1);
     let survey = survey.expect("legal");

@@ -76,7 +76,7 @@ pub struct Window {
 
 /// How buffered writes were paced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct RecordedPace {
     /// The policy.
     pub policy: String,
     /// The pause that it aims at, if it aims at one.
@@ -129,7 +129,7 @@ pub struct Header {
     /// Its slots.
     pub nr_requests: u32,
     /// How buffered writes were paced; none of a device without them.
-    pub pace: Option<Pace>,
+    pub pace: Option<RecordedPace>,
     /// The groups that there were.
     pub groups: Vec<Group>,
 }
@@ -197,7 +197,7 @@ impl std::fmt::Display for Flags {
 
 /// A whole file.
 #[derive(Clone, Debug, Default)]
-pub struct File {
+pub struct RecordingFile {
     /// Its name in messages.
     pub name: String,
     /// The lines before the requests.

@@ -1,6 +1,6 @@
 //! The requests of a recording, as a device gets them again.
 
-use super::format::{File, Request};
+use super::format::{RecordingFile, Request};
 use iopace_core::request::{Area, Cover, Extent, GroupId, Op, Space, Submit, Tag, TaskId};
 use iopace_core::units::Bytes;
 use iopace_disk::modelled::{self, Io};
@@ -32,8 +32,8 @@ impl modelled::Asked for Again {
 
 /// The load of a recording, on a disk.
 #[derive(Debug)]
-pub(super) struct Load<'a> {
-    pub(super) file: &'a File,
+pub(super) struct RecordedLoad<'a> {
+    pub(super) file: &'a RecordingFile,
     /// By number in the file.
     group_ids: BTreeMap<u64, GroupId>,
     /// Where each space begins on the disk.
@@ -43,15 +43,21 @@ pub(super) struct Load<'a> {
     pub(super) constant: BTreeMap<TaskId, usize>,
 }
 
-impl<'a> Load<'a> {
+impl<'a> RecordedLoad<'a> {
     /// The load on a disk of that capacity, with the groups by their numbers in the file.
     pub(super) fn new(
-        file: &'a File,
+        file: &'a RecordingFile,
         group_ids: BTreeMap<u64, GroupId>,
         capacity: Bytes,
-    ) -> Load<'a> {
+    ) -> RecordedLoad<'a> {
         let (places, constant) = (places(&file.requests), constant(file));
-        Load { file, group_ids, places, capacity: capacity.get() / SECTOR * SECTOR, constant }
+        RecordedLoad {
+            file,
+            group_ids,
+            places,
+            capacity: capacity.get() / SECTOR * SECTOR,
+            constant,
+        }
     }
 
     /// The request, as the device gets it in that pass.
@@ -110,7 +116,7 @@ fn places(requests: &[Request]) -> BTreeMap<u32, u64> {
 }
 
 /// How many requests each task has that was there in the last tenth of the recording.
-fn constant(file: &File) -> BTreeMap<TaskId, usize> {
+fn constant(file: &RecordingFile) -> BTreeMap<TaskId, usize> {
     let mut tasks: BTreeMap<TaskId, (usize, i64)> = BTreeMap::new();
     for one in file.requests.iter().filter(|one| one.is_of_client()) {
         let (count, last) = tasks.entry(TaskId(one.task)).or_default();

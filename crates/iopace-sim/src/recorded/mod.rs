@@ -12,10 +12,12 @@ pub mod replay;
 pub mod report;
 mod run;
 
-pub use format::{Device, End, File, Group, Header, Name, Pace, Request, Scheduler, Window};
+pub use format::{
+    Device, End, Group, Header, Name, RecordedPace, RecordingFile, Request, Scheduler, Window,
+};
 pub use reading::{NAMES_MAX, REQUESTS_MAX};
-pub use replay::{Replay, Settings};
-pub use report::{Figures, Report, Row};
+pub use replay::{RecordedReplay, ReplaySettings};
+pub use report::{Figures, Report, ReportRow};
 
 #[cfg(test)]
 mod tests;

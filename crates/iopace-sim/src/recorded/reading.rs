@@ -1,7 +1,9 @@
 //! Reads the file of a recording; a mistake is told with its line and what would be right.
 
-use super::format::{COLUMNS, End, File, Flags, Group, LETTERS, Name, Request, WORDS, find_op};
-use crate::inputs::{InputError, LEN_MAX, Place, RECORDING_MAGIC};
+use super::format::{
+    COLUMNS, End, Flags, Group, LETTERS, Name, RecordingFile, Request, WORDS, find_op,
+};
+use crate::inputs::{InputError, InputPlace, LEN_MAX, RECORDING_MAGIC};
 use iopace_core::request::Op;
 use iopace_core::units::Bytes;
 use serde::Deserialize;
@@ -20,12 +22,12 @@ pub const NAMES_MAX: usize = 1 << 16;
 /// Times are within so many nanoseconds of the beginning: a day.
 const TIME_MAX: i64 = 86_400_000_000_000;
 
-impl File {
+impl RecordingFile {
     /// Reads a file; `name` is its name in messages.
     ///
     /// # Errors
     /// Which line is wrong, and what would be right.
-    pub fn read(name: &str, mut from: impl BufRead) -> Result<File, InputError> {
+    pub fn read(name: &str, mut from: impl BufRead) -> Result<RecordingFile, InputError> {
         let mut reading = Reading::default();
         reading.file.name = name.into();
         let mut text = Vec::new();
@@ -37,7 +39,7 @@ impl File {
             if read == 0 {
                 break;
             }
-            let place = Some(Place::Line(number));
+            let place = Some(InputPlace::Line(number));
             if read as u64 == LINE_BYTES_MAX {
                 return Err(fail(place, format!("a line has at most {LINE_BYTES_MAX} bytes")));
             }
@@ -59,7 +61,7 @@ const NEEDED: [&str; 4] = ["device", "scheduler", "window", "nr_requests"];
 
 #[derive(Default)]
 struct Reading {
-    file: File,
+    file: RecordingFile,
     /// Which of `NEEDED` there were: bits.
     seen: u8,
     /// The numbers of groups.
@@ -189,7 +191,7 @@ impl Reading {
         }
     }
 
-    fn whole(self) -> Result<File, String> {
+    fn whole(self) -> Result<RecordingFile, String> {
         self.has_all()?;
         match self.file.requests.is_empty() {
             true => Err("there is no request in it: record while something is done".into()),

@@ -15,9 +15,9 @@
 //! replayed device itself. Nothing is known of what was dirty or in a cache of the disk before.
 //! Settings that were changed meanwhile are those of the beginning.
 
-use super::format::{File, Group};
+use super::format::{Group, RecordingFile};
 use super::late::{self, Late, Started};
-use super::load::Load;
+use super::load::RecordedLoad;
 use super::report::{Replayed, Report};
 use super::run::{self, Device};
 use crate::disks;
@@ -38,13 +38,13 @@ use std::collections::BTreeMap;
 
 /// The settings that differ from the recording.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ReplaySettings {
     /// The disk; needed unless an emulated one was recorded.
     pub disk: Option<String>,
     /// The scheduler, with its defaults.
     pub scheduler: Option<&'static Algorithm>,
     /// The policy of stage window.
-    pub window: Option<&'static window::Policy>,
+    pub window: Option<&'static window::WindowPolicy>,
     /// Completions are noticed when the disk has done them, not as late as they were live, on
     /// average.
     pub on_time: bool,
@@ -52,22 +52,25 @@ pub struct Settings {
 
 /// A recording with the device on which it is replayed.
 #[derive(Debug)]
-pub struct Replay<'a> {
-    load: Load<'a>,
+pub struct RecordedReplay<'a> {
+    load: RecordedLoad<'a>,
     disk: String,
     scheduler: (&'static Algorithm, Params),
-    window: &'static window::Policy,
-    pace: &'static pace::Policy,
+    window: &'static window::WindowPolicy,
+    pace: &'static pace::PacePolicy,
     groups: Vec<(GroupId, GroupId, group::Settings)>,
     on_time: bool,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> RecordedReplay<'a> {
     /// Looks up all that the file names.
     ///
     /// # Errors
     /// Something is not known here, or the disk has to be said; with what would be right.
-    pub fn new(file: &'a File, settings: &Settings) -> Result<Replay<'a>, String> {
+    pub fn new(
+        file: &'a RecordingFile,
+        settings: &ReplaySettings,
+    ) -> Result<RecordedReplay<'a>, String> {
         let header = &file.header;
         let disk = settings.disk.clone().or_else(|| header.device.model.clone()).ok_or_else(|| {
             let (name, kind) = (&header.device.name, &header.device.kind);
@@ -94,9 +97,9 @@ impl<'a> Replay<'a> {
         let pace = pace::find(pace)
             .ok_or_else(|| format!("the pace '{pace}' of the recording is not known here"))?;
         let (groups, group_ids) = groups(file)?;
-        let load = Load::new(file, group_ids, made.capacity());
+        let load = RecordedLoad::new(file, group_ids, made.capacity());
         let on_time = settings.on_time;
-        Ok(Replay { load, disk, scheduler, window, pace, groups, on_time })
+        Ok(RecordedReplay { load, disk, scheduler, window, pace, groups, on_time })
     }
 
     /// Carries it out.
@@ -174,7 +177,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn scheduler(file: &File) -> Result<(&'static Algorithm, Params), String> {
+fn scheduler(file: &RecordingFile) -> Result<(&'static Algorithm, Params), String> {
     let recorded = &file.header.scheduler;
     let algorithm = sched::find(&recorded.name).ok_or_else(|| {
         let name = &recorded.name;
@@ -189,7 +192,7 @@ fn scheduler(file: &File) -> Result<(&'static Algorithm, Params), String> {
     Ok((algorithm, params))
 }
 
-fn find_window(file: &File) -> Result<&'static window::Policy, String> {
+fn find_window(file: &RecordingFile) -> Result<&'static window::WindowPolicy, String> {
     let name = &file.header.window.policy;
     window::find(name).ok_or_else(|| {
         format!("the window '{name}' of the recording is not known here: name one with --window")
@@ -199,7 +202,7 @@ fn find_window(file: &File) -> Result<&'static window::Policy, String> {
 type Groups = (Vec<(GroupId, GroupId, group::Settings)>, BTreeMap<u64, GroupId>);
 
 /// The groups of the recording, parents first.
-fn groups(file: &File) -> Result<Groups, String> {
+fn groups(file: &RecordingFile) -> Result<Groups, String> {
     let device = &*file.header.device.name;
     let (mut tree, mut ids) = (Tree::new(), BTreeMap::new());
     for Group { number, path, .. } in &file.header.groups {

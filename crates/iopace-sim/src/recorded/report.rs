@@ -1,6 +1,6 @@
 //! Recorded and replayed latencies beside each other.
 
-use super::format::{File, Request};
+use super::format::{RecordingFile, Request};
 use crate::milli::Milli;
 use iopace_core::time::Nanos;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub struct Figures {
 
 /// Those of a task or a group, recorded and replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct ReportRow {
     /// `all`, `group` or `task`.
     pub kind: &'static str,
     /// Its name.
@@ -93,7 +93,7 @@ pub struct Report {
     /// Whether the file ends before its recording did.
     pub cut_off: bool,
     /// All, then groups, then tasks, those with the most requests first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
 }
 
 /// The outcome of a replay.
@@ -116,14 +116,14 @@ struct Latencies {
 /// The part that is compared: requests that came within so long, of recording and replay.
 #[derive(Clone, Copy)]
 struct Compared<'a> {
-    file: &'a File,
+    file: &'a RecordingFile,
     times: &'a [Option<Times>],
     length: u64,
 }
 
 impl Report {
     pub(super) fn new(
-        file: &File,
+        file: &RecordingFile,
         [disk, scheduler, window]: [&str; 3],
         replayed: &Replayed<'_>,
     ) -> Report {
@@ -157,7 +157,7 @@ impl Report {
 /// How much of the recording is compared. Requests that had not ended when it did are not in the
 /// file, so those that came shortly before had less beside them in the replay: as long as twice
 /// what the slowest task waited, but not more than half of it, is left away at the end.
-fn compared(file: &File, same_until: Nanos) -> u64 {
+fn compared(file: &RecordingFile, same_until: Nanos) -> u64 {
     let mut by_task: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for one in file.requests.iter().filter(|one| one.is_of_client()) {
         by_task.entry(one.task).or_default().push(latency(one));
@@ -178,7 +178,7 @@ impl Compared<'_> {
         kind: &'static str,
         number: impl Fn(&Request) -> u64,
         names: &BTreeMap<u64, &str>,
-    ) -> Vec<Row> {
+    ) -> Vec<ReportRow> {
         let mut all: BTreeMap<u64, Latencies> = BTreeMap::new();
         // What came before the recording had waited already.
         let is_compared = |one: &Request| one.is_of_client() && one.arrived_ns >= 0;
@@ -197,20 +197,20 @@ impl Compared<'_> {
             let name = name.map_or_else(|| number.to_string(), |name| (*name).to_owned());
             row(kind, name, self.length, latencies)
         });
-        let mut rows: Vec<Row> = rows.collect();
+        let mut rows: Vec<ReportRow> = rows.collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.recorded.requests));
         rows
     }
 }
 
-fn row(kind: &'static str, name: String, length: u64, latencies: Latencies) -> Row {
+fn row(kind: &'static str, name: String, length: u64, latencies: Latencies) -> ReportRow {
     let recorded = figures(length, latencies.recorded);
     let replayed = figures(length, latencies.replayed);
     let off_percent = off(&recorded, &replayed);
     let is_near = |off: Option<Milli>| off.is_none_or(|off| off.0.abs() <= AIM.0);
     let within_aim = [off_percent.per_s, off_percent.mean, off_percent.p99];
     let within_aim = within_aim.into_iter().all(is_near);
-    Row { kind, name, recorded, replayed, off_percent, within_aim }
+    ReportRow { kind, name, recorded, replayed, off_percent, within_aim }
 }
 
 fn figures(length: u64, mut latencies: Vec<u64>) -> Figures {

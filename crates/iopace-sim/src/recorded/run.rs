@@ -1,6 +1,6 @@
 //! One replay under way: its passes over the recording.
 
-use super::load::{Again, Load};
+use super::load::{Again, RecordedLoad};
 use super::report::Times;
 use crate::run::GIVE_UP;
 use iopace_core::request::{Outcome, TaskId};
@@ -33,7 +33,7 @@ pub(super) type Device = Pump<Modelled<Again>>;
 /// Carries a replay out: the times of the requests by place in the file, and until when the load
 /// was the recorded one.
 pub(super) fn carry_out(
-    load: &Load<'_>,
+    load: &RecordedLoad<'_>,
     device: Device,
 ) -> Result<(Vec<Option<Times>>, Nanos), String> {
     let mut run = Run::new(load, device);
@@ -49,7 +49,7 @@ pub(super) fn carry_out(
 
 /// A replay under way.
 struct Run<'a> {
-    load: &'a Load<'a>,
+    load: &'a RecordedLoad<'a>,
     device: Device,
     clients: ClosedLoop,
     /// When the present pass began.
@@ -71,7 +71,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(load: &'a Load<'a>, device: Device) -> Run<'a> {
+    fn new(load: &'a RecordedLoad<'a>, device: Device) -> Run<'a> {
         let count = load.file.requests.len();
         Run {
             load,

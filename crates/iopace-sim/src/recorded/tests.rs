@@ -14,7 +14,7 @@ fn header(model: Option<&str>) -> Header {
         scheduler: Scheduler { name: "fair".into(), params: fair.changes().into_iter().collect() },
         window: Window { policy: "latency".into(), depth: 32 },
         nr_requests: 128,
-        pace: Some(Pace {
+        pace: Some(RecordedPace {
             policy: "rate".into(),
             pause_ns: Some(10_000_000),
             background_bytes: 1 << 20,
@@ -55,8 +55,8 @@ fn text(header: &Header, requests: &[Request]) -> String {
     text + &end_line(End { length_ns: 1_000_000_000, ..End::default() })
 }
 
-fn read(text: &str) -> Result<File, String> {
-    File::read("x.rec", text.as_bytes()).map_err(|error| error.to_string())
+fn read(text: &str) -> Result<RecordingFile, String> {
+    RecordingFile::read("x.rec", text.as_bytes()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn hostile_files_are_errors_and_nothing_else() {
                 _ => bytes.truncate(place.max(1)),
             }
         }
-        let Ok(file) = File::read("x", &*bytes) else { continue };
-        let settings = Settings { disk: Some("null".into()), ..Settings::default() };
-        if let Ok(replay) = Replay::new(&file, &settings) {
+        let Ok(file) = RecordingFile::read("x", &*bytes) else { continue };
+        let settings = ReplaySettings { disk: Some("null".into()), ..ReplaySettings::default() };
+        if let Ok(replay) = RecordedReplay::new(&file, &settings) {
             let _ = replay.run();
         }
     }
@@ -162,8 +162,8 @@ fn tasks_wait_for_their_answers_again() {
     let requests: Vec<Request> = (0..100).map(|place| request(place, 1)).collect();
     let file = read(&text(&header(Some("ssd-sata")), &requests)).expect("read");
     let run = |disk: Option<&str>| {
-        let settings = Settings { disk: disk.map(Into::into), ..Settings::default() };
-        Replay::new(&file, &settings).expect("known").run().expect("ended")
+        let settings = ReplaySettings { disk: disk.map(Into::into), ..ReplaySettings::default() };
+        RecordedReplay::new(&file, &settings).expect("known").run().expect("ended")
     };
     // It took 8 ms longer than its model does: that is no timer that was late.
     let report = run(None);
@@ -189,7 +189,7 @@ fn what_is_not_known_is_told() {
     let requests = [request(1, 1)];
     let new = |header: &Header| {
         let file = read(&text(header, &requests)).expect("read");
-        Replay::new(&file, &Settings::default()).map(|_| ()).expect_err("refused")
+        RecordedReplay::new(&file, &ReplaySettings::default()).map(|_| ()).expect_err("refused")
     };
     assert!(new(&header(None)).contains("say which one stands for it with --disk"));
     assert!(new(&header(Some("floppy"))).contains("with --disk"));

@@ -27,7 +27,7 @@ use crate::report::RunReport;
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::task::{Action, Workload};
-use crate::trace::{Trace, Tracing};
+use crate::trace::{RunTrace, Tracing};
 use agenda::Agenda;
 use events::Events;
 use iopace_core::engine::Control;
@@ -45,7 +45,7 @@ use iopace_disk::pump::End;
 use iopace_disk::slowed::Brake;
 use lanes::task_id;
 use machine::Made;
-use sources::{Backlog, Sent, Source};
+use sources::{Backlog, RequestSource, Sent};
 use std::collections::BTreeMap;
 use steps::Turn;
 
@@ -71,7 +71,7 @@ pub fn run(scenario: &Scenario) -> RunReport {
 ///
 /// # Panics
 /// As [`run`].
-pub fn run_traced(scenario: &Scenario, every: Option<Nanos>) -> (RunReport, Trace) {
+pub fn run_traced(scenario: &Scenario, every: Option<Nanos>) -> (RunReport, RunTrace) {
     let mut world = World::new(scenario);
     world.trace = every.map(Tracing::new);
     world.begin();
@@ -139,7 +139,7 @@ pub(crate) struct World<'a> {
     /// Counts reads that find write-back under way, and puts their tasks to sleep.
     counting: Option<Counting>,
     /// Requests that come by the clock.
-    sources: Vec<Source<'a>>,
+    sources: Vec<RequestSource<'a>>,
     /// Their requests that are outstanding, and free places among them.
     sent: Vec<Option<Sent>>,
     free: Vec<usize>,
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits for what is not finished at the end, and reports.
-    pub(crate) fn end(mut self) -> (RunReport, Trace) {
+    pub(crate) fn end(mut self) -> (RunReport, RunTrace) {
         self.settle();
         let mut trace = self.trace.take().map(Tracing::end).unwrap_or_default();
         trace.portion_pauses = self.machine.engine().pauses().clone();

@@ -29,7 +29,7 @@ pub(crate) type Pieces<'a> = Box<dyn Iterator<Item = Result<Piece, InputError>> 
 
 /// When the requests of a source are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum SourcePace {
     /// By their time stamps; latency counts from them.
     Open,
     /// By their time stamps; latency counts from the submission.
@@ -55,9 +55,9 @@ struct Head {
 }
 
 /// One source.
-pub(crate) struct Source<'a> {
+pub(crate) struct RequestSource<'a> {
     feed: Feed<'a>,
-    pace: Pace,
+    pace: SourcePace,
     head: Option<Head>,
     /// Time stamp of the head, for the pauses of a closed loop.
     stamp: Instant,
@@ -83,9 +83,9 @@ pub(crate) struct Backlog {
     pub(crate) late_max: Nanos,
 }
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(feed: Feed<'a>, pace: Pace, limit: u32) -> Source<'a> {
-        Source {
+impl<'a> RequestSource<'a> {
+    pub(crate) fn new(feed: Feed<'a>, pace: SourcePace, limit: u32) -> RequestSource<'a> {
+        RequestSource {
             feed,
             pace,
             head: None,
@@ -113,7 +113,7 @@ impl<'a> Source<'a> {
                 })
             }
         };
-        if let (Some(head), Pace::Closed { keeps_pauses }) = (&mut self.head, self.pace) {
+        if let (Some(head), SourcePace::Closed { keeps_pauses }) = (&mut self.head, self.pace) {
             let pause = head.at.since(self.stamp);
             self.stamp = head.at;
             head.at = if keeps_pauses { now + pause } else { now };
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
 
 impl<'a> World<'a> {
     /// Adds a source; its first request is fetched.
-    pub(crate) fn attach(&mut self, source: Source<'a>) {
+    pub(crate) fn attach(&mut self, source: RequestSource<'a>) {
         self.sources.push(source);
         let index = self.sources.len() - 1;
         self.fetch(index);
@@ -190,11 +190,11 @@ impl<'a> World<'a> {
         let source = &mut self.sources[index];
         source.outstanding += 1;
         let lag = self.now.since(head.at);
-        if source.pace == Pace::Open && lag > Nanos::ZERO {
+        if source.pace == SourcePace::Open && lag > Nanos::ZERO {
             self.backlog.late_count += 1;
             self.backlog.late_max = self.backlog.late_max.max(lag);
         }
-        let since = if source.pace == Pace::Open { head.at } else { self.now };
+        let since = if source.pace == SourcePace::Open { head.at } else { self.now };
         let group = match source.feed {
             Feed::Task { task, .. } => self.turns[task].group,
             Feed::Trace { .. } => GroupId::ROOT,

@@ -3,7 +3,7 @@
 //! A task ends at its stop or when it has moved its total. Tasks of one *wave* begin together, when
 //! all of the waves before it have ended (`stonewall` of fio); start and stop count from there.
 
-use super::sources::{Feed, Pace, Source};
+use super::sources::{Feed, RequestSource, SourcePace};
 use super::{Due, Lane, World};
 use crate::inputs::OUTSTANDING_MAX;
 use crate::random::Random;
@@ -39,11 +39,11 @@ impl World<'_> {
                 let workload = task.workload(scenario.seed);
                 let feed = Feed::Task { task: index, clock, workload, begin: start };
                 let (pace, limit) = match arrivals.is_ceiling {
-                    true => (Pace::Ceiling, task.depth),
-                    false if task.depth > 1 => (Pace::Open, task.depth),
-                    false => (Pace::Open, OUTSTANDING_MAX),
+                    true => (SourcePace::Ceiling, task.depth),
+                    false if task.depth > 1 => (SourcePace::Open, task.depth),
+                    false => (SourcePace::Open, OUTSTANDING_MAX),
                 };
-                self.attach(Source::new(feed, pace, limit));
+                self.attach(RequestSource::new(feed, pace, limit));
                 continue;
             }
             self.alive[index] = task.depth;

@@ -3,7 +3,7 @@
 
 use super::{Due, World};
 use crate::scenario::Change;
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::engine::Control;
 use iopace_core::pace::Budget;
 use iopace_core::request::GroupId;
@@ -43,7 +43,7 @@ impl Turn {
             stop: Instant::NEVER,
             left: task.total,
             group: task.group,
-            commits: task.kind == Kind::Database,
+            commits: task.kind == TaskKind::Database,
             commit_since: None,
         }
     }

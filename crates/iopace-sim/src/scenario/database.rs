@@ -19,7 +19,7 @@
 use super::DURATION_MAX;
 use super::error::Mistake;
 use super::shape::TaskTable;
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use toml::Spanned;
@@ -35,7 +35,7 @@ pub(crate) const RECORD_MAX: Bytes = Bytes::from_mib(1);
 
 /// The log and the checkpoints.
 pub(super) fn apply(task: &mut Task, given: &TaskTable, has_memory: bool) -> Result<(), Mistake> {
-    if !matches!(task.kind, Kind::Database | Kind::Checkpoint) {
+    if !matches!(task.kind, TaskKind::Database | TaskKind::Checkpoint) {
         return Ok(());
     }
     let number =
@@ -92,10 +92,10 @@ pub(super) fn apply(task: &mut Task, given: &TaskTable, has_memory: bool) -> Res
 
 /// The checkpoints that go with a database.
 pub(super) fn checkpoints(database: &Task) -> Option<Task> {
-    let has = database.kind == Kind::Database && database.database.checkpoint_pages > 0;
+    let has = database.kind == TaskKind::Database && database.database.checkpoint_pages > 0;
     has.then(|| Task {
         name: format!("{}-checkpoint", database.name),
-        kind: Kind::Checkpoint,
+        kind: TaskKind::Checkpoint,
         total: None,
         ..database.clone()
     })

@@ -93,13 +93,15 @@ fn unknown(what: &str, name: &Spanned<String>, known: &[&str]) -> Mistake {
 }
 
 /// The window policy of that name.
-pub(super) fn window_policy(name: &Spanned<String>) -> Result<&'static window::Policy, Mistake> {
+pub(super) fn window_policy(
+    name: &Spanned<String>,
+) -> Result<&'static window::WindowPolicy, Mistake> {
     let known = || window::REGISTRY.iter().map(|policy| policy.name).collect::<Vec<_>>();
     window::find(name.get_ref()).ok_or_else(|| unknown("window", name, &known()))
 }
 
 /// The pace policy of that name.
-pub(super) fn pace_policy(name: &Spanned<String>) -> Result<&'static pace::Policy, Mistake> {
+pub(super) fn pace_policy(name: &Spanned<String>) -> Result<&'static pace::PacePolicy, Mistake> {
     let known = || pace::REGISTRY.iter().map(|policy| policy.name).collect::<Vec<_>>();
     pace::find(name.get_ref()).ok_or_else(|| unknown("pace", name, &known()))
 }
@@ -107,7 +109,7 @@ pub(super) fn pace_policy(name: &Spanned<String>) -> Result<&'static pace::Polic
 /// The policies of the stages window and pace.
 pub(super) fn policies(
     disk: &DiskTable,
-) -> Result<(&'static window::Policy, &'static pace::Policy), Mistake> {
+) -> Result<(&'static window::WindowPolicy, &'static pace::PacePolicy), Mistake> {
     let window = disk.window.as_ref().map_or(Ok(&window::fixed::POLICY), window_policy)?;
     let pace = disk.pace.as_ref().map_or(Ok(&pace::none::POLICY), pace_policy)?;
     Ok((window, pace))
@@ -116,7 +118,7 @@ pub(super) fn policies(
 /// The pause that stage pace aims at.
 pub(super) fn pause_target(
     disk: &DiskTable,
-    policy: &'static pace::Policy,
+    policy: &'static pace::PacePolicy,
 ) -> Result<Nanos, Mistake> {
     let Some(given) = &disk.pause_target else {
         return Ok(Nanos::from_millis(PAUSE_TARGET_DEFAULT));

@@ -43,7 +43,7 @@
 //! ```
 
 use super::error::{Mistake, ScenarioError};
-use super::shape::{CheckTable, File};
+use super::shape::{CheckTable, ScenarioFile};
 use super::{Check, DURATION_MAX, Scenario};
 use super::{disk, groups, memory, scheduler, steps, tasks};
 use crate::figure::Figure;
@@ -61,7 +61,7 @@ impl Scenario {
     /// The first mistake, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |(span, message)| ScenarioError::at(file, text, span, message);
-        let parsed: File = toml::from_str(text)
+        let parsed: ScenarioFile = toml::from_str(text)
             .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
         resolve(file, parsed).map_err(fail)
     }
@@ -77,7 +77,7 @@ fn explain(message: &str) -> String {
     }
 }
 
-fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
+fn resolve(file_name: &str, file: ScenarioFile) -> Result<Scenario, Mistake> {
     if file.why.get_ref().trim().is_empty() {
         return Err((file.why.span(), "`why` is empty: say which question it answers".into()));
     }

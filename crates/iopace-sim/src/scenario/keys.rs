@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_key_of_the_parser_is_listed_and_no_other() {
-        assert_eq!(listed(FILE), parsed::<shape::File>());
+        assert_eq!(listed(FILE), parsed::<shape::ScenarioFile>());
         assert_eq!(listed(DISK), parsed::<shape::DiskTable>());
         assert_eq!(listed(FAULTS), parsed::<shape::FaultsTable>());
         assert_eq!(listed(MEMORY), parsed::<shape::MemoryTable>());

@@ -11,11 +11,12 @@ use toml::Spanned;
 pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<u64>>;
 
 /// The `[group]` tables: files by the group's path.
-pub(super) type GroupTables = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Lines>>>;
+pub(super) type GroupTables =
+    BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<GroupLines>>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct ScenarioFile {
     pub(super) why: Spanned<String>,
     #[serde(default = "one")]
     pub(super) seed: u64,
@@ -132,16 +133,16 @@ pub(super) struct TaskTable {
 /// One line, or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Lines {
+pub(super) enum GroupLines {
     One(String),
     Many(Vec<String>),
 }
 
-impl Lines {
+impl GroupLines {
     pub(super) fn text(&self) -> String {
         match self {
-            Lines::One(line) => line.clone(),
-            Lines::Many(lines) => lines.join("\n"),
+            GroupLines::One(line) => line.clone(),
+            GroupLines::Many(lines) => lines.join("\n"),
         }
     }
 }
@@ -158,7 +159,7 @@ pub(super) struct StepTable {
     pub(super) start: Option<Spanned<String>>,
     pub(super) stop: Option<Spanned<String>>,
     pub(super) group: Option<Spanned<String>>,
-    pub(super) write: Option<BTreeMap<Spanned<String>, Spanned<Lines>>>,
+    pub(super) write: Option<BTreeMap<Spanned<String>, Spanned<GroupLines>>>,
     #[serde(rename = "move")]
     pub(super) moved: Option<Spanned<String>>,
     pub(super) to: Option<Spanned<String>>,

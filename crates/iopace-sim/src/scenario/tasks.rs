@@ -11,7 +11,8 @@
 //! ```
 //! `rate`, `arrival`, `total` and `wave`: see `arrivals.rs`.
 //!
-//! Each kind takes some settings, see [`Kind::settings`]; one that it does not take is a mistake.
+//! Each kind takes some settings, see [`TaskKind::settings`]; one that it does not take is a
+//! mistake.
 
 use super::error::Mistake;
 use super::groups;
@@ -19,10 +20,10 @@ use super::shape::TaskTable;
 use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
 use super::{arrivals, database};
 use crate::spelling;
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use core::num::NonZeroU64;
 use core::ops::Range;
-use iopace_core::pace::{self, Policy};
+use iopace_core::pace::{self, PacePolicy};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -41,7 +42,7 @@ pub(super) fn resolve(
     capacity: Bytes,
     has_memory: bool,
     groups: &Tree,
-    pace: &Policy,
+    pace: &PacePolicy,
 ) -> Result<Vec<Task>, Mistake> {
     let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
     for table in tables {
@@ -67,7 +68,11 @@ pub(super) fn resolve(
 }
 
 /// The cap on what a task dirties.
-fn dirty_cap(given: &TaskTable, task: &Task, pace: &Policy) -> Result<Option<NonZeroU64>, Mistake> {
+fn dirty_cap(
+    given: &TaskTable,
+    task: &Task,
+    pace: &PacePolicy,
+) -> Result<Option<NonZeroU64>, Mistake> {
     let Some(cap) = &given.dirty_cap else { return Ok(None) };
     let wrong = |message| (cap.span(), message);
     if !task.buffered {
@@ -87,8 +92,8 @@ fn resolve_table(
 ) -> Result<Vec<Task>, Mistake> {
     let given = table.get_ref();
     let word = given.kind.get_ref();
-    let Some((kind, ..)) = Kind::ALL.iter().find(|(_, name, _)| name == word) else {
-        let names: Vec<&str> = Kind::ALL.iter().map(|(_, name, _)| *name).collect();
+    let Some((kind, ..)) = TaskKind::ALL.iter().find(|(_, name, _)| name == word) else {
+        let names: Vec<&str> = TaskKind::ALL.iter().map(|(_, name, _)| *name).collect();
         let message = spelling::unknown("kind of task", word, &names);
         return Err((given.kind.span(), message));
     };
@@ -137,7 +142,7 @@ fn copies(task: Task, count: Option<&Spanned<usize>>) -> Result<Vec<Task>, Mista
 }
 
 /// Refuses a setting that the kind does not take.
-fn refuse_foreign(kind: Kind, given: &TaskTable) -> Result<(), Mistake> {
+fn refuse_foreign(kind: TaskKind, given: &TaskTable) -> Result<(), Mistake> {
     fn span<T>(value: &Option<Spanned<T>>) -> Option<Range<usize>> {
         value.as_ref().map(Spanned::span)
     }
@@ -192,7 +197,7 @@ fn apply_requests(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
     }
     if let Some(block) = &given.block {
         let size = block.get_ref().0;
-        let is_plain = matches!(task.kind, Kind::Sequential | Kind::Random);
+        let is_plain = matches!(task.kind, TaskKind::Sequential | TaskKind::Random);
         if size.0 == 0 || size > REQUEST_MAX || (is_plain && !size.0.is_multiple_of(512)) {
             let message = match is_plain {
                 true => "a block is a multiple of 512 B, at most 32 MiB",
@@ -238,7 +243,7 @@ fn apply_files(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
         let message = format!("files have 1 B or more, file_min <= file_max: {min}, {max}");
         return Err((place, message));
     }
-    if task.kind == Kind::Postmark && max > REQUEST_MAX {
+    if task.kind == TaskKind::Postmark && max > REQUEST_MAX {
         let place = given.file_max.as_ref().map_or(place, Spanned::span);
         return Err((place, "a file is read at once: file_max is at most 32 MiB".into()));
     }

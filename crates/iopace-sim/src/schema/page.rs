@@ -1,7 +1,7 @@
 //! The keys of a scenario as a page of the manual.
 
 use crate::scenario::keys::{self, Key, Registry, Type};
-use crate::task::Kind;
+use crate::task::TaskKind;
 use iopace_disk::model;
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub fn page() -> String {
 
 /// Which kinds of task take a setting, if not all do.
 fn of(setting: &str) -> String {
-    let kinds = Kind::ALL.iter().filter(|(kind, ..)| kind.settings().contains(&setting));
+    let kinds = TaskKind::ALL.iter().filter(|(kind, ..)| kind.settings().contains(&setting));
     let names: Vec<String> = kinds.map(|(_, name, _)| format!("`{name}`")).collect();
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }

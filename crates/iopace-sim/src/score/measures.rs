@@ -24,7 +24,7 @@
 //! - *rise* is the time after its start in which the newcomer has 80 % of its later rate. 100 ms
 //!   is what a person takes for at once (R. Miller, 1968); one that never has it scores 0.
 
-use super::mixes::{BASES, Base, MIXES, Mix, READER};
+use super::mixes::{BASES, Baseline, MIXES, READER, ScoreMix};
 use super::{Bench, Policy, Raw, Score};
 use crate::milli::Milli;
 use crate::report::RunReport;
@@ -47,11 +47,11 @@ pub(super) fn score(
     let mut sums = Sums { alone, raw: Vec::new(), parts: [const { Vec::new() }; 6] };
     for (mix, report) in MIXES.iter().zip(mixed) {
         match mix {
-            Mix::Lone | Mix::LoneIdle => sums.conserved(*mix, report),
-            Mix::Equal => sums.fair(*mix, report, &[1, 1, 1, 1]),
-            Mix::Weights => sums.fair(*mix, report, &[1, 2, 4]),
-            Mix::Sizes => sums.fair(*mix, report, &[1, 1]),
-            Mix::Newcomer => sums.risen(*mix, report, bench),
+            ScoreMix::Lone | ScoreMix::LoneIdle => sums.conserved(*mix, report),
+            ScoreMix::Equal => sums.fair(*mix, report, &[1, 1, 1, 1]),
+            ScoreMix::Weights => sums.fair(*mix, report, &[1, 2, 4]),
+            ScoreMix::Sizes => sums.fair(*mix, report, &[1, 1]),
+            ScoreMix::Newcomer => sums.risen(*mix, report, bench),
             _ => sums.isolated(*mix, report),
         }
     }
@@ -108,19 +108,25 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    fn base(&self, base: Base) -> &RunReport {
+    fn base(&self, base: Baseline) -> &RunReport {
         let place = BASES.iter().position(|one| *one == base).expect("a base of the list");
         &self.alone[place]
     }
 
-    fn note(&mut self, mix: Mix, figure: &'static str, unit: &'static str, value: Option<Milli>) {
+    fn note(
+        &mut self,
+        mix: ScoreMix,
+        figure: &'static str,
+        unit: &'static str,
+        value: Option<Milli>,
+    ) {
         self.raw.push(Raw { mix: mix.name(), figure, unit, value });
     }
 
-    fn isolated(&mut self, mix: Mix, report: &RunReport) {
-        let reader = &self.base(Base::Reader).tasks[READER];
+    fn isolated(&mut self, mix: ScoreMix, report: &RunReport) {
+        let reader = &self.base(Baseline::Reader).tasks[READER];
         let (rate, latency) = (reader.ops_s, reader.latency.mean_ms);
-        let bulk = others(self.base(Base::Others(mix)));
+        let bulk = others(self.base(Baseline::Others(mix)));
         let mixed = &report.tasks[READER];
         let share = percent(count(mixed.ops_s), count(rate));
         let kept = percent(count(latency), count(mixed.latency.mean_ms));
@@ -139,14 +145,14 @@ impl Sums<'_> {
         self.note(mix, "others_alone_mb_s", "MB/s", Some(Milli(bulk as i64)));
     }
 
-    fn conserved(&mut self, mix: Mix, report: &RunReport) {
-        let (alone, now) = (others(self.base(Base::Others(mix))), others(report));
+    fn conserved(&mut self, mix: ScoreMix, report: &RunReport) {
+        let (alone, now) = (others(self.base(Baseline::Others(mix))), others(report));
         self.parts[2].push(percent(now, alone));
         self.note(mix, "mb_s", "MB/s", Some(Milli(now as i64)));
         self.note(mix, "plain_mb_s", "MB/s", Some(Milli(alone as i64)));
     }
 
-    fn fair(&mut self, mix: Mix, report: &RunReport, weights: &[u128]) {
+    fn fair(&mut self, mix: ScoreMix, report: &RunReport, weights: &[u128]) {
         // The names of these tasks ascend with their weights; large comes before small.
         let tasks = report.tasks.values().zip(weights);
         // A common multiple of the weights keeps the digits.
@@ -157,7 +163,7 @@ impl Sums<'_> {
         self.note(mix, "all_mb_s", "MB/s", Some(Milli(others(report) as i64)));
     }
 
-    fn risen(&mut self, mix: Mix, report: &RunReport, bench: &Bench) {
+    fn risen(&mut self, mix: ScoreMix, report: &RunReport, bench: &Bench) {
         let rise = rise(&report.tasks["second"].timeline, bench);
         self.parts[5].push(
             rise.map_or(0, |time| percent(u128::from(AT_ONCE.0), u128::from(time.max(AT_ONCE).0))),

@@ -19,7 +19,7 @@
 
 use super::{Bench, Policy};
 use crate::scenario::{Chosen, DEVICE, Memory, Scenario};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -33,7 +33,7 @@ const WARMUP_PART: u64 = 6;
 
 /// A mix of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mix {
+pub enum ScoreMix {
     /// See the table above; so do all.
     BulkRead,
     /// As its name says.
@@ -57,45 +57,45 @@ pub enum Mix {
 }
 
 /// All of them, in the order in which they are run.
-pub const MIXES: [Mix; 10] = [
-    Mix::BulkRead,
-    Mix::BulkWrite,
-    Mix::Buffered,
-    Mix::Background,
-    Mix::Lone,
-    Mix::LoneIdle,
-    Mix::Equal,
-    Mix::Weights,
-    Mix::Sizes,
-    Mix::Newcomer,
+pub const MIXES: [ScoreMix; 10] = [
+    ScoreMix::BulkRead,
+    ScoreMix::BulkWrite,
+    ScoreMix::Buffered,
+    ScoreMix::Background,
+    ScoreMix::Lone,
+    ScoreMix::LoneIdle,
+    ScoreMix::Equal,
+    ScoreMix::Weights,
+    ScoreMix::Sizes,
+    ScoreMix::Newcomer,
 ];
 
 /// What has to be known of a disk beforehand: somebody alone, without a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
+pub enum Baseline {
     /// The reader.
     Reader,
     /// A mix without the reader.
-    Others(Mix),
+    Others(ScoreMix),
 }
 
 /// All of them.
-pub const BASES: [Base; 7] = [
-    Base::Reader,
-    Base::Others(Mix::BulkRead),
-    Base::Others(Mix::BulkWrite),
-    Base::Others(Mix::Buffered),
-    Base::Others(Mix::Background),
-    Base::Others(Mix::Lone),
-    Base::Others(Mix::LoneIdle),
+pub const BASES: [Baseline; 7] = [
+    Baseline::Reader,
+    Baseline::Others(ScoreMix::BulkRead),
+    Baseline::Others(ScoreMix::BulkWrite),
+    Baseline::Others(ScoreMix::Buffered),
+    Baseline::Others(ScoreMix::Background),
+    Baseline::Others(ScoreMix::Lone),
+    Baseline::Others(ScoreMix::LoneIdle),
 ];
 
-impl Base {
+impl Baseline {
     /// Its scenario: the tasks without their groups.
     pub(super) fn scenario(self, bench: &Bench, policy: &Policy, seed: u64) -> Scenario {
         let (mix, wants_reader) = match self {
-            Base::Reader => (Mix::BulkRead, true),
-            Base::Others(mix) => (mix, false),
+            Baseline::Reader => (ScoreMix::BulkRead, true),
+            Baseline::Others(mix) => (mix, false),
         };
         let mut scenario = mix.scenario(bench, policy, seed);
         scenario.tasks.retain(|task| (task.name == READER) == wants_reader);
@@ -106,20 +106,20 @@ impl Base {
     }
 }
 
-impl Mix {
+impl ScoreMix {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Mix::BulkRead => "bulk-read",
-            Mix::BulkWrite => "bulk-write",
-            Mix::Buffered => "buffered",
-            Mix::Background => "background",
-            Mix::Lone => "lone",
-            Mix::LoneIdle => "lone-idle",
-            Mix::Equal => "equal",
-            Mix::Weights => "weights",
-            Mix::Sizes => "sizes",
-            Mix::Newcomer => "newcomer",
+            ScoreMix::BulkRead => "bulk-read",
+            ScoreMix::BulkWrite => "bulk-write",
+            ScoreMix::Buffered => "buffered",
+            ScoreMix::Background => "background",
+            ScoreMix::Lone => "lone",
+            ScoreMix::LoneIdle => "lone-idle",
+            ScoreMix::Equal => "equal",
+            ScoreMix::Weights => "weights",
+            ScoreMix::Sizes => "sizes",
+            ScoreMix::Newcomer => "newcomer",
         }
     }
 
@@ -150,50 +150,55 @@ struct Stage {
 }
 
 impl Stage {
-    fn fill(&mut self, mix: Mix) {
-        if matches!(mix, Mix::BulkRead | Mix::BulkWrite | Mix::Buffered | Mix::Background) {
+    fn fill(&mut self, mix: ScoreMix) {
+        if matches!(
+            mix,
+            ScoreMix::BulkRead | ScoreMix::BulkWrite | ScoreMix::Buffered | ScoreMix::Background
+        ) {
             let think = self.think;
-            let reader = self.add(READER, Kind::Random, 1, &[]);
+            let reader = self.add(READER, TaskKind::Random, 1, &[]);
             (reader.block, reader.think) = (Bytes::from_kib(4), think);
         }
         match mix {
-            Mix::BulkRead => _ = self.add("bulk", Kind::Sequential, 8, &[]),
-            Mix::BulkWrite => self.add("bulk", Kind::Sequential, 8, &[]).write_percent = 100,
-            Mix::Buffered => {
+            ScoreMix::BulkRead => _ = self.add("bulk", TaskKind::Sequential, 8, &[]),
+            ScoreMix::BulkWrite => {
+                self.add("bulk", TaskKind::Sequential, 8, &[]).write_percent = 100
+            }
+            ScoreMix::Buffered => {
                 self.scenario.memory = Some(Memory::default());
                 for name in ["dd-1", "dd-2", "dd-3", "dd-4"] {
-                    self.add(name, Kind::DdWrite, 1, &[]);
+                    self.add(name, TaskKind::DdWrite, 1, &[]);
                 }
             }
-            Mix::Background => {
-                _ = self.add("low", Kind::Random, 32, &[("io.ioprio_class", "IDLE")]);
+            ScoreMix::Background => {
+                _ = self.add("low", TaskKind::Random, 32, &[("io.ioprio_class", "IDLE")]);
             }
-            Mix::Lone => {
+            ScoreMix::Lone => {
                 self.group("/silent", &[("io.weight", "10000")]);
-                self.add("lone", Kind::Random, 32, &[("io.weight", "1")]);
+                self.add("lone", TaskKind::Random, 32, &[("io.weight", "1")]);
             }
-            Mix::LoneIdle => {
-                self.add("lone", Kind::Sequential, 8, &[("io.ioprio_class", "IDLE")]);
+            ScoreMix::LoneIdle => {
+                self.add("lone", TaskKind::Sequential, 8, &[("io.ioprio_class", "IDLE")]);
             }
-            Mix::Equal => {
+            ScoreMix::Equal => {
                 for name in ["a", "b", "c", "d"] {
-                    self.add(name, Kind::Random, 8, &[]);
+                    self.add(name, TaskKind::Random, 8, &[]);
                 }
             }
-            Mix::Weights => {
+            ScoreMix::Weights => {
                 for (name, weight) in [("a", "100"), ("b", "200"), ("c", "400")] {
-                    self.add(name, Kind::Random, 32, &[("io.weight", weight)]);
+                    self.add(name, TaskKind::Random, 32, &[("io.weight", weight)]);
                 }
             }
-            Mix::Sizes => {
+            ScoreMix::Sizes => {
                 for (name, kib) in [("small", 4), ("large", 64)] {
-                    self.add(name, Kind::Random, 16, &[]).block = Bytes::from_kib(kib);
+                    self.add(name, TaskKind::Random, 16, &[]).block = Bytes::from_kib(kib);
                 }
             }
-            Mix::Newcomer => {
-                self.add("first", Kind::Random, 128, &[]);
+            ScoreMix::Newcomer => {
+                self.add("first", TaskKind::Random, 128, &[]);
                 let middle = Instant(self.middle);
-                self.add("second", Kind::Random, 8, &[]).start = middle;
+                self.add("second", TaskKind::Random, 8, &[]).start = middle;
             }
         }
     }
@@ -207,13 +212,13 @@ impl Stage {
         id
     }
 
-    fn add(&mut self, name: &str, kind: Kind, depth: u32, lines: &[(&str, &str)]) -> &mut Task {
+    fn add(&mut self, name: &str, kind: TaskKind, depth: u32, lines: &[(&str, &str)]) -> &mut Task {
         let disk = presets::find(&self.scenario.disk).expect("a disk of the set");
         let part = ((disk.build)().capacity().0 / 16) & !0xf_ffff;
         let place = self.scenario.tasks.len() as u64 * 3;
         let region = Extent::new(Bytes(place * part), Bytes(part)).expect("within the disk");
         let mut task = Task { depth, ..Task::new(name, kind, region) };
-        if kind == Kind::Random {
+        if kind == TaskKind::Random {
             task.block = Bytes::from_kib(16);
         }
         task.group = self.group(&format!("/{name}"), lines);

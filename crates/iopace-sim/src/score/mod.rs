@@ -26,7 +26,7 @@ use crate::scenario::Scenario;
 use iopace_core::sched::{Algorithm, REGISTRY};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
-use mixes::{BASES, Base, MIXES, Mix};
+use mixes::{BASES, Baseline, MIXES, ScoreMix};
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,9 +36,9 @@ pub struct Policy {
     /// The scheduler; `None` is the plain elevator.
     pub scheduler: Option<&'static Algorithm>,
     /// The policy of stage window.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
 }
 
 impl Policy {
@@ -152,11 +152,11 @@ pub fn score(
     let bases = benches.iter().flat_map(|bench| {
         // Whoever is alone needs no scheduler; its buffered writes are paced as in the mix.
         let plain = Policy { scheduler: None, window: &window::fixed::POLICY, ..*first };
-        BASES.iter().map(move |base: &Base| base.scenario(bench, &plain, seed))
+        BASES.iter().map(move |base: &Baseline| base.scenario(bench, &plain, seed))
     });
     let mixed = policies.iter().flat_map(|policy| {
         benches.iter().flat_map(move |bench| {
-            MIXES.iter().map(move |mix: &Mix| mix.scenario(bench, policy, seed))
+            MIXES.iter().map(move |mix: &ScoreMix| mix.scenario(bench, policy, seed))
         })
     });
     let jobs: Vec<Scenario> = bases.chain(mixed).collect();

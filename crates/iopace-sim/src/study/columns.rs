@@ -52,7 +52,7 @@ pub struct Column {
 
 /// A row: a task of a variant, or the whole of it; of one seed, or of all.
 #[derive(Clone, Copy)]
-struct Row<'a> {
+struct StudyRow<'a> {
     summary: &'a Summary,
     seed: Option<u64>,
     task: Option<&'a TaskRow>,
@@ -60,7 +60,7 @@ struct Row<'a> {
 }
 
 fn figure(
-    rows: &[Row<'_>],
+    rows: &[StudyRow<'_>],
     name: &str,
     of_task: fn(&TaskRow) -> Option<Milli>,
     of_whole: fn(&WholeRow) -> Option<Milli>,
@@ -73,7 +73,7 @@ fn figure(
 }
 
 fn count(
-    rows: &[Row<'_>],
+    rows: &[StudyRow<'_>],
     name: &str,
     of_task: fn(&TaskRow) -> Option<u64>,
     of_whole: fn(&WholeRow) -> Option<u64>,
@@ -85,13 +85,13 @@ fn count(
     Column { name: name.into(), cells: Cells::Count(cells.collect()) }
 }
 
-fn text(rows: &[Row<'_>], name: &str, of: impl Fn(&Row<'_>) -> Option<String>) -> Column {
+fn text(rows: &[StudyRow<'_>], name: &str, of: impl Fn(&StudyRow<'_>) -> Option<String>) -> Column {
     Column { name: name.into(), cells: Cells::Text(rows.iter().map(of).collect()) }
 }
 
 /// Half the widths of the intervals of a figure.
 fn half(
-    rows: &[Row<'_>],
+    rows: &[StudyRow<'_>],
     name: &str,
     of_task: fn(&TaskInterval) -> Option<Milli>,
     of_whole: fn(&WholeInterval) -> Option<Milli>,
@@ -104,14 +104,14 @@ fn half(
 }
 
 /// The rows of a study: of each variant the means, then its seeds.
-fn rows(all: &[Summary]) -> Vec<Row<'_>> {
+fn rows(all: &[Summary]) -> Vec<StudyRow<'_>> {
     let mut rows = Vec::new();
     for summary in all {
         let means = (None, &summary.tasks, &summary.whole);
         let seeds = summary.by_seed.iter().map(|one| (Some(one.seed), &one.tasks, &one.whole));
         for (seed, tasks, whole) in std::iter::once(means).chain(seeds) {
-            let row = Row { summary, seed, task: None, whole };
-            rows.extend(tasks.iter().map(|task| Row { task: Some(task), ..row }));
+            let row = StudyRow { summary, seed, task: None, whole };
+            rows.extend(tasks.iter().map(|task| StudyRow { task: Some(task), ..row }));
             rows.push(row);
         }
     }
@@ -132,9 +132,9 @@ pub fn columns(all: &[Summary]) -> Vec<Column> {
         }));
     }
     let of_task = |value: fn(&TaskRow) -> &String| {
-        move |row: &Row<'_>| row.task.map(|task| value(task).clone())
+        move |row: &StudyRow<'_>| row.task.map(|task| value(task).clone())
     };
-    let name = |row: &Row<'_>| Some(row.task.map_or(WHOLE.into(), |task| task.task.clone()));
+    let name = |row: &StudyRow<'_>| Some(row.task.map_or(WHOLE.into(), |task| task.task.clone()));
     columns.push(text(rows, "task", name));
     columns.push(text(rows, "group", of_task(|task| &task.group)));
     columns.push(text(rows, "kind", of_task(|task| &task.kind)));
@@ -164,8 +164,8 @@ pub fn columns(all: &[Summary]) -> Vec<Column> {
 }
 
 /// The columns about seeds. They come last, so that those before them keep their places.
-fn of_seeds(rows: &[Row<'_>]) -> [Column; 12] {
-    let number = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<u64>| Column {
+fn of_seeds(rows: &[StudyRow<'_>]) -> [Column; 12] {
+    let number = |name: &str, of: &dyn Fn(&StudyRow<'_>) -> Option<u64>| Column {
         name: name.into(),
         cells: Cells::Count(rows.iter().map(of).collect()),
     };

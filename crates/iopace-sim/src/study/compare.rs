@@ -1,6 +1,6 @@
 //! Variants of a scenario from lists of policies: their cross product.
 
-use super::Variant;
+use super::StudyVariant;
 use crate::scenario::{Chosen, Scenario};
 use iopace_core::pace;
 use iopace_core::sched::Algorithm;
@@ -12,9 +12,9 @@ pub struct Choices {
     /// Schedulers; `None` is the plain elevator.
     pub schedulers: Vec<Option<&'static Algorithm>>,
     /// Policies of stage window.
-    pub windows: Vec<&'static window::Policy>,
+    pub windows: Vec<&'static window::WindowPolicy>,
     /// Policies of stage pace.
-    pub paces: Vec<&'static pace::Policy>,
+    pub paces: Vec<&'static pace::PacePolicy>,
     /// Seeds; each variant is run once with each.
     pub seeds: Vec<u64>,
 }
@@ -26,7 +26,7 @@ fn each<T: Copy>(list: &[T]) -> Vec<Option<T>> {
 
 /// All variants. Tasks alone are run with the window and the pace of the scenario itself, so that
 /// every variant is measured by the same yardstick.
-pub fn variants(scenario: &Scenario, choices: &Choices) -> Vec<Variant> {
+pub fn variants(scenario: &Scenario, choices: &Choices) -> Vec<StudyVariant> {
     let seeds = if choices.seeds.is_empty() { vec![scenario.seed] } else { choices.seeds.clone() };
     let seeded = |scenario: &Scenario| {
         let with = |seed: &u64| Scenario { seed: *seed, ..scenario.clone() };
@@ -52,11 +52,11 @@ pub fn variants(scenario: &Scenario, choices: &Choices) -> Vec<Variant> {
                     changed.pace = pace;
                 }
                 let name = match settings.is_empty() {
-                    true => Variant::plain(scenario).name,
+                    true => StudyVariant::plain(scenario).name,
                     false => name(&settings),
                 };
                 let (scenarios, footing) = (seeded(&changed), seeded(scenario));
-                variants.push(Variant { name, settings, scenarios, footing });
+                variants.push(StudyVariant { name, settings, scenarios, footing });
             }
         }
     }

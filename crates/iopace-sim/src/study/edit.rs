@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 /// What the value at hand is, as far as new keys depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValuePlace {
     Plain,
     /// The table of all groups.
     Groups,
@@ -27,23 +27,23 @@ pub(super) fn set(document: &mut Table, path: &str, value: &str) -> Result<(), S
     if parts.iter().any(|part| part.is_empty()) {
         return Err(format!("'{path}' is no key: names with dots between them, as disk.depth"));
     }
-    set_in_table(document, &parts, value, Place::Plain)
+    set_in_table(document, &parts, value, ValuePlace::Plain)
 }
 
 fn set_in_table(
     table: &mut Table,
     parts: &[&str],
     value: &str,
-    place: Place,
+    place: ValuePlace,
 ) -> Result<(), String> {
     for count in (1..=parts.len()).rev() {
         let key = parts[..count].join(".");
         let Some(found) = table.get_mut(&key) else { continue };
         let rest = &parts[count..];
         let below = match (place, key.as_str()) {
-            (Place::Plain, "group") => Place::Groups,
-            (Place::Groups, _) => Place::Group,
-            _ => Place::Plain,
+            (ValuePlace::Plain, "group") => ValuePlace::Groups,
+            (ValuePlace::Groups, _) => ValuePlace::Group,
+            _ => ValuePlace::Plain,
         };
         match found {
             Value::Table(inner) if !rest.is_empty() => {
@@ -57,17 +57,18 @@ fn set_in_table(
             _ => return Err(format!("`{key}` has no keys below it")),
         }
     }
-    let is_last = parts.len() == 1 || place == Place::Group;
+    let is_last = parts.len() == 1 || place == ValuePlace::Group;
     if is_last {
-        let new = if place == Place::Group { Value::String(value.into()) } else { guessed(value) };
+        let new =
+            if place == ValuePlace::Group { Value::String(value.into()) } else { guessed(value) };
         table.insert(parts.join("."), new);
         return Ok(());
     }
     let inner = table.entry(parts[0]).or_insert_with(|| Value::Table(Table::new()));
     let below = match (place, parts[0]) {
-        (Place::Plain, "group") => Place::Groups,
-        (Place::Groups, _) => Place::Group,
-        _ => Place::Plain,
+        (ValuePlace::Plain, "group") => ValuePlace::Groups,
+        (ValuePlace::Groups, _) => ValuePlace::Group,
+        _ => ValuePlace::Plain,
     };
     let Value::Table(inner) = inner else { return Err(format!("`{}` is no table", parts[0])) };
     set_in_table(inner, &parts[1..], value, below)
@@ -81,7 +82,7 @@ fn set_in_array(all: &mut [Value], key: &str, parts: &[&str], value: &str) -> Re
         let found = elements.position(|element| name_of(element).as_deref() == Some(&name));
         let found = found.or_else(|| name.parse().ok().filter(|place| *place < all.len()));
         if let Some(Value::Table(table)) = found.and_then(|place| all.get_mut(place)) {
-            return set_in_table(table, &parts[count..], value, Place::Plain);
+            return set_in_table(table, &parts[count..], value, ValuePlace::Plain);
         }
     }
     let names: Vec<String> = all.iter().filter_map(name_of).collect();

@@ -6,7 +6,7 @@
 use super::page::{READING, REPLAY_READING, table};
 use super::summary::Summary;
 use super::view::PERMILLE;
-use super::{Outcome, words};
+use super::{VariantOutcome, words};
 use crate::markup::{escaped, head};
 use crate::milli::Milli;
 use crate::scenario::Scenario;
@@ -38,7 +38,12 @@ struct About<'a> {
 }
 
 /// The report. `file` is the scenario's name; `swept` the keys that were swept, if any.
-pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[String]) -> String {
+pub fn page(
+    file: &str,
+    scenario: &Scenario,
+    outcomes: &[VariantOutcome],
+    swept: &[String],
+) -> String {
     let seeds = outcomes.first().map_or(1, |one| one.summary.seeds);
     let setup = setup(file, scenario, seeds);
     let title = scenario.why.trim();
@@ -46,12 +51,12 @@ pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[Stri
 }
 
 /// The report of a replay; `setup` says in a line or two what was replayed, and how.
-pub fn replay_page(title: &str, setup: &str, outcomes: &[Outcome]) -> String {
+pub fn replay_page(title: &str, setup: &str, outcomes: &[VariantOutcome]) -> String {
     let about = About { title, setup, who: "stream", reading: REPLAY_READING, swept: &[] };
     document(&about, outcomes)
 }
 
-fn document(about: &About<'_>, outcomes: &[Outcome]) -> String {
+fn document(about: &About<'_>, outcomes: &[VariantOutcome]) -> String {
     let summaries: Vec<Summary> = outcomes.iter().map(|one| one.summary.clone()).collect();
     let swept = about.swept;
     let mut text = head(about.title, true);
@@ -120,7 +125,7 @@ fn curves(swept: &[String]) -> String {
 }
 
 /// The part with the plots over time.
-fn plots(outcomes: &[Outcome]) -> String {
+fn plots(outcomes: &[VariantOutcome]) -> String {
     let shown = &outcomes[..outcomes.len().min(PLOTS_MAX)];
     let mut text = String::from("<section><h2>What happened meanwhile</h2>\n");
     if outcomes.len() > PLOTS_MAX {
@@ -161,7 +166,7 @@ fn foot() -> String {
     )
 }
 
-fn data(about: &About<'_>, outcomes: &[Outcome]) -> Value {
+fn data(about: &About<'_>, outcomes: &[VariantOutcome]) -> Value {
     let variants: Vec<Value> = outcomes
         .iter()
         .take(PLOTS_MAX)
@@ -184,7 +189,7 @@ mod tests {
     use super::*;
     use crate::markup::PLOT_STYLE;
     use crate::stories;
-    use crate::study::{Variant, outcomes};
+    use crate::study::{StudyVariant, outcomes};
 
     #[test]
     fn the_report_needs_nothing_and_trusts_nothing() {
@@ -192,7 +197,7 @@ mod tests {
         let mut scenario = Scenario::parse("a", story.text).expect("sound");
         scenario.why = "</script><script src=x>".into();
         scenario.duration = iopace_core::time::Nanos::from_secs(6);
-        let mut variant = Variant::plain(&scenario);
+        let mut variant = StudyVariant::plain(&scenario);
         variant.name = "<img src=x>".into();
         let all = outcomes(&[variant.clone()], &|_, _| ());
         let text = page("a.toml", &scenario, &all, &[]);

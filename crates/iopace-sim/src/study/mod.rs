@@ -45,7 +45,7 @@ pub const ALONE_MAX: usize = 32;
 
 /// One way to carry out a scenario.
 #[derive(Clone, Debug)]
-pub struct Variant {
+pub struct StudyVariant {
     /// What it is called: the values in which it differs.
     pub name: String,
     /// The same as pairs of what was set and to which value.
@@ -56,12 +56,17 @@ pub struct Variant {
     pub footing: Vec<Scenario>,
 }
 
-impl Variant {
+impl StudyVariant {
     /// A scenario as it is.
-    pub fn plain(scenario: &Scenario) -> Variant {
+    pub fn plain(scenario: &Scenario) -> StudyVariant {
         let name = scenario.scheduler.as_ref().map_or("none", |chosen| chosen.algorithm.name);
         let scenarios = vec![scenario.clone()];
-        Variant { name: name.into(), settings: Vec::new(), footing: scenarios.clone(), scenarios }
+        StudyVariant {
+            name: name.into(),
+            settings: Vec::new(),
+            footing: scenarios.clone(),
+            scenarios,
+        }
     }
 
     /// Whether its tasks are compared with the same tasks alone.
@@ -78,7 +83,7 @@ pub fn seeded(scenario: &Scenario, first: u64, count: u64) -> Vec<Scenario> {
 
 /// What came out of a variant; can be written to a file and read again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct VariantOutcome {
     /// The figures.
     pub summary: Summary,
     /// The plots of its first seed, see [`view::view`].
@@ -97,7 +102,7 @@ pub type Runs = Vec<Run>;
 /// Carries out all variants, on as many threads as there are processors; `finished` is told of each
 /// variant as soon as its last run is done, in no particular order.
 pub fn carry_out(
-    variants: &[Variant],
+    variants: &[StudyVariant],
     progress: Progress<'_>,
     finished: &(dyn Fn(usize, Runs) + Sync),
 ) {
@@ -132,7 +137,7 @@ pub fn carry_out(
 }
 
 /// Carries out one scenario as it is, recorded, with shares and checks.
-pub fn carry_out_one(variant: &Variant) -> (RunReport, Recording) {
+pub fn carry_out_one(variant: &StudyVariant) -> (RunReport, Recording) {
     let result = Mutex::new(None);
     carry_out(std::slice::from_ref(variant), &|_, _| (), &|_, runs| {
         *result.lock().expect("no holder panics") = runs.into_iter().next();
@@ -141,29 +146,30 @@ pub fn carry_out_one(variant: &Variant) -> (RunReport, Recording) {
 }
 
 /// Carries out all variants; outcomes in their order.
-pub fn outcomes(variants: &[Variant], progress: Progress<'_>) -> Vec<Outcome> {
-    let outcomes: Vec<Mutex<Option<Outcome>>> = variants.iter().map(|_| Mutex::default()).collect();
+pub fn outcomes(variants: &[StudyVariant], progress: Progress<'_>) -> Vec<VariantOutcome> {
+    let outcomes: Vec<Mutex<Option<VariantOutcome>>> =
+        variants.iter().map(|_| Mutex::default()).collect();
     carry_out(variants, progress, &|place, runs| {
-        let outcome = Outcome::of(&variants[place], &runs);
+        let outcome = VariantOutcome::of(&variants[place], &runs);
         *outcomes[place].lock().expect("no holder panics") = Some(outcome);
     });
     let all = outcomes.into_iter().map(|slot| slot.into_inner().expect("no holder panicked"));
     all.map(|outcome| outcome.expect("every variant has a scenario")).collect()
 }
 
-impl Outcome {
+impl VariantOutcome {
     /// What the runs of a variant come to.
     ///
     /// # Panics
     /// There are no runs.
-    pub fn of(variant: &Variant, runs: &Runs) -> Outcome {
+    pub fn of(variant: &StudyVariant, runs: &Runs) -> VariantOutcome {
         let (_, recording) = runs.first().expect("a variant has a scenario");
-        Outcome { summary: Summary::of(variant, runs), view: view::view(recording) }
+        VariantOutcome { summary: Summary::of(variant, runs), view: view::view(recording) }
     }
 }
 
 /// Every distinct run of one task alone, by all that it depends on.
-fn alone_scenarios(variants: &[Variant]) -> BTreeMap<String, Scenario> {
+fn alone_scenarios(variants: &[StudyVariant]) -> BTreeMap<String, Scenario> {
     let mut all = BTreeMap::new();
     for variant in variants.iter().filter(|variant| variant.has_shares()) {
         for footing in &variant.footing {
@@ -181,7 +187,7 @@ fn key(scenario: &Scenario) -> String {
 }
 
 fn run_one(
-    variant: &Variant,
+    variant: &StudyVariant,
     seed: usize,
     alone: &BTreeMap<&String, RunReport>,
 ) -> (RunReport, Recording) {

@@ -35,27 +35,27 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A figure of a task: what its panel is called, where it and its interval are found, and whether
 /// equal factors make sense of it.
-struct Figure {
+struct PlotFigure {
     caption: &'static str,
     value: fn(&TaskRow) -> Option<Milli>,
     half: fn(&TaskInterval) -> Option<Milli>,
     may_be_log: bool,
 }
 
-const FIGURES: [Figure; 3] = [
-    Figure {
+const FIGURES: [PlotFigure; 3] = [
+    PlotFigure {
         caption: "throughput, MB/s",
         value: |task| Some(task.mb_s),
         half: |ci95| Some(ci95.mb_s),
         may_be_log: false,
     },
-    Figure {
+    PlotFigure {
         caption: "share of what it gets alone",
         value: |task| task.share,
         half: |ci95| ci95.share,
         may_be_log: false,
     },
-    Figure {
+    PlotFigure {
         caption: "99 % of the requests were done within, ms",
         value: |task| Some(task.p99_ms),
         half: |ci95| Some(ci95.p99_ms),
@@ -63,7 +63,7 @@ const FIGURES: [Figure; 3] = [
     },
 ];
 
-impl Figure {
+impl PlotFigure {
     /// The least, the mean and the most of a task's interval in a variant; three times the value
     /// where there is no interval.
     fn of(&self, one: &Summary, name: &str) -> Option<[i64; 3]> {
@@ -76,15 +76,15 @@ impl Figure {
 
 /// The picture of a study, as SVG.
 pub fn svg(title: &str, all: &[Summary]) -> String {
-    let is_known = |figure: &&Figure| {
+    let is_known = |figure: &&PlotFigure| {
         all.iter().flat_map(|one| &one.tasks).any(|t| (figure.value)(t).is_some())
     };
-    let figures: Vec<&Figure> = FIGURES.iter().filter(is_known).collect();
+    let figures: Vec<&PlotFigure> = FIGURES.iter().filter(is_known).collect();
     let count = u32::try_from(figures.len().max(1)).expect("three at most");
     finish_svg((PANEL.0, PANEL.1 * count + 30), |root| draw(root, title, all, &figures))
 }
 
-fn draw(root: &Area<'_>, title: &str, all: &[Summary], figures: &[&Figure]) -> Drawn {
+fn draw(root: &Area<'_>, title: &str, all: &[Summary], figures: &[&PlotFigure]) -> Drawn {
     root.fill(&WHITE)?;
     let root = root.titled(title, ("sans-serif", 16))?;
     let panels = root.split_evenly((figures.len().max(1), 1));
@@ -96,7 +96,7 @@ fn draw(root: &Area<'_>, title: &str, all: &[Summary], figures: &[&Figure]) -> D
 
 /// One figure: a line for each task over the variants, in their order, with the intervals of its
 /// means.
-fn draw_panel(panel: &Area<'_>, all: &[Summary], figure: &Figure) -> Drawn {
+fn draw_panel(panel: &Area<'_>, all: &[Summary], figure: &PlotFigure) -> Drawn {
     let names: Vec<&str> = all
         .first()
         .map_or(&[][..], |one| &one.tasks)
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::scenario::Scenario;
     use crate::stories;
-    use crate::study::{Variant, outcomes};
+    use crate::study::{StudyVariant, outcomes};
 
     #[test]
     fn a_study_is_drawn_with_every_task_and_the_same_bytes_again() {
@@ -171,7 +171,7 @@ mod tests {
         scenario.duration = iopace_core::time::Nanos::from_secs(6);
         scenario.warmup = iopace_core::time::Nanos::ZERO;
         (scenario.steps, scenario.checks) = (Vec::new(), Vec::new());
-        let variants = [Variant::plain(&scenario), Variant::plain(&scenario)];
+        let variants = [StudyVariant::plain(&scenario), StudyVariant::plain(&scenario)];
         let all: Vec<Summary> =
             outcomes(&variants, &|_, _| ()).into_iter().map(|one| one.summary).collect();
         let picture = svg("two", &all);

@@ -7,7 +7,7 @@ use super::columns::{Cells, Column};
 use super::family::family;
 use super::print::csv_of;
 use super::summary::{ReplayRow, Setting, Summary, TaskRow, WHOLE, WholeRow};
-use super::{Outcome, view};
+use super::{VariantOutcome, view};
 use crate::milli::Milli;
 use crate::record::Recording;
 use crate::report::{ReplayReport, TaskReport};
@@ -23,8 +23,8 @@ const SENTENCES_MAX: usize = 4;
 const ALIKE: i64 = 50;
 
 /// What a run came to, with its plots.
-pub fn outcome(report: &ReplayReport, recording: &Recording) -> Outcome {
-    Outcome { summary: summary(report, recording), view: view::view(recording) }
+pub fn outcome(report: &ReplayReport, recording: &Recording) -> VariantOutcome {
+    VariantOutcome { summary: summary(report, recording), view: view::view(recording) }
 }
 
 fn summary(report: &ReplayReport, recording: &Recording) -> Summary {

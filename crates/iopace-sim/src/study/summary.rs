@@ -1,7 +1,7 @@
 //! The figures of a variant: of each of its seeds, and their means with confidence intervals.
 
 use super::interval::half_width;
-use super::{Run, Runs, Variant};
+use super::{Run, Runs, StudyVariant};
 use crate::milli::Milli;
 use crate::record::TaskRecord;
 use crate::report::RunReport;
@@ -178,7 +178,7 @@ fn known<T>(rows: &[T], value: impl Fn(&T) -> Option<Milli>) -> Option<Vec<Milli
 
 impl Summary {
     /// The figures of a variant's runs.
-    pub fn of(variant: &Variant, runs: &Runs) -> Summary {
+    pub fn of(variant: &StudyVariant, runs: &Runs) -> Summary {
         let rows = variant.scenarios.iter().zip(runs);
         let rows = rows.map(|(scenario, run)| SeedRows::of(scenario.seed, run));
         let rows: Vec<SeedRows> = rows.collect();

@@ -3,7 +3,7 @@
 pub use super::axis::Axis;
 
 use super::edit;
-use super::{Outcome, Variant, seeded};
+use super::{StudyVariant, VariantOutcome, seeded};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ pub const POINTS_MAX: usize = 4_096;
 
 /// One combination of values.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct SweepPoint {
     /// What tells it from every other point of every scenario and program: a hash of the scenario
     /// as it is run, and of what runs it.
     pub key: String,
     /// What is run.
-    pub variant: Variant,
+    pub variant: StudyVariant,
 }
 
 /// All combinations of the values; the last key changes fastest. Each is run with `seeds` seeds,
@@ -40,7 +40,7 @@ pub fn points(
     axes: &[Axis],
     seeds: u64,
     build: &str,
-) -> Result<Vec<Point>, String> {
+) -> Result<Vec<SweepPoint>, String> {
     if seeds > 1 && axes.iter().any(|axis| axis.path == SEED && axis.values.len() > 1) {
         return Err("the seed is swept already: say --seeds, or --set seed=..., not both".into());
     }
@@ -69,7 +69,7 @@ fn point(
     document: &Table,
     settings: Vec<(String, String)>,
     (seeds, build): (u64, &str),
-) -> Result<Point, String> {
+) -> Result<SweepPoint, String> {
     let mut document = document.clone();
     for (path, value) in &settings {
         edit::set(&mut document, path, value)
@@ -84,7 +84,10 @@ fn point(
     // As resolved: what the text only names (a model file) may have changed.
     let key = hash(format!("{build}\n{name}\n{seeds} seeds\n{text}\n{scenario:?}").as_bytes());
     let scenarios = seeded(&scenario, scenario.seed, seeds);
-    Ok(Point { key, variant: Variant { name, settings, footing: scenarios.clone(), scenarios } })
+    Ok(SweepPoint {
+        key,
+        variant: StudyVariant { name, settings, footing: scenarios.clone(), scenarios },
+    })
 }
 
 /// FNV-1a of 64 bits (Fowler, Noll and Vo 1991), twice with different beginnings: the same on every
@@ -100,9 +103,9 @@ pub fn hash(bytes: &[u8]) -> String {
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct SweepLine {
     key: String,
-    outcome: Outcome,
+    outcome: VariantOutcome,
 }
 
 /// The file that remembers what has been run: one line of JSON for each point. A run that is ended
@@ -118,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn open(path: &Path) -> io::Result<(Store, BTreeMap<String, Outcome>)> {
+    pub fn open(path: &Path) -> io::Result<(Store, BTreeMap<String, VariantOutcome>)> {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).append(true).create(true).open(path)?;
         let bytes = std::fs::read(path)?;
@@ -127,7 +130,7 @@ impl Store {
             file.write_all(b"\n")?;
         }
         let lines = bytes.split(|byte| *byte == b'\n');
-        let known = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        let known = lines.filter_map(|line| serde_json::from_slice::<SweepLine>(line).ok());
         let known = known.map(|line| (line.key, line.outcome)).collect();
         Ok((Store { file }, known))
     }
@@ -136,8 +139,8 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn append(&mut self, key: &str, outcome: &Outcome) -> io::Result<()> {
-        let line = Line { key: key.into(), outcome: outcome.clone() };
+    pub fn append(&mut self, key: &str, outcome: &VariantOutcome) -> io::Result<()> {
+        let line = SweepLine { key: key.into(), outcome: outcome.clone() };
         let mut text = serde_json::to_string(&line).map_err(io::Error::other)?;
         text.push('\n');
         self.file.write_all(text.as_bytes())

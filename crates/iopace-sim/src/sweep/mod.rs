@@ -10,7 +10,7 @@ pub mod slots;
 pub use plot::svg;
 
 use crate::tables::geom::FIGURES;
-use crate::tables::geom::slices::{MIXES, Point, pairs};
+use crate::tables::geom::slices::{MIXES, SlicePoint, pairs};
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,20 +25,20 @@ pub const WAIT_MS: [u64; 5] = [1, 2, 5, 10, 30];
 pub const DURATION: Nanos = Nanos::from_secs(30);
 
 /// rr over slice and wait, both mixes; ordered by mix, wait, slice.
-pub fn quantum_wait(seed: u64, duration: Nanos) -> Vec<Point> {
+pub fn quantum_wait(seed: u64, duration: Nanos) -> Vec<SlicePoint> {
     let of = |wait_ms| QUANTUM_MS.map(|quantum_ms| (quantum_ms, wait_ms));
     pairs(&WAIT_MS.map(of).concat(), seed, duration)
 }
 
 /// The points as comma-separated values with a header line.
-pub fn csv(points: &[Point]) -> String {
+pub fn csv(points: &[SlicePoint]) -> String {
     let mut text = String::from("row,quantum_ms,wait_ms");
     for (figure, _) in FIGURES {
         let _ = write!(text, ",{figure}");
     }
     text.push('\n');
     for point in points {
-        let Point { row, quantum_ms, wait_ms, outcome } = point;
+        let SlicePoint { row, quantum_ms, wait_ms, outcome } = point;
         let _ = write!(text, "{row},{quantum_ms},{wait_ms}");
         for (figure, _) in FIGURES {
             let value = outcome.figure(figure);
@@ -54,7 +54,7 @@ pub fn csv(points: &[Point]) -> String {
 ///
 /// # Errors
 /// The directory or a file cannot be written; the message names it.
-pub fn write(points: &[Point], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub fn write(points: &[SlicePoint], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = vec![("geom-quantum-wait.csv".to_string(), csv(points))];
     for row in MIXES {
         let name = format!("geom-quantum-wait-{}.svg", row.replace('+', "-"));

@@ -7,7 +7,7 @@
 use super::{QUANTUM_MS, WAIT_MS};
 use crate::milli::Milli;
 use crate::svg::{Area, Drawn, finish_svg};
-use crate::tables::geom::slices::Point;
+use crate::tables::geom::slices::SlicePoint;
 use plotters::prelude::*;
 
 /// Size of the picture in pixels.
@@ -27,11 +27,11 @@ const COLOURS: [RGBColor; WAIT_MS.len()] = [
 ];
 
 /// The picture of one mix.
-pub fn svg(points: &[Point], row: &str) -> String {
+pub fn svg(points: &[SlicePoint], row: &str) -> String {
     finish_svg(SIZE, |root| draw(root, points, row))
 }
 
-fn draw(root: &Area<'_>, points: &[Point], row: &str) -> Drawn {
+fn draw(root: &Area<'_>, points: &[SlicePoint], row: &str) -> Drawn {
     root.fill(&WHITE)?;
     let title = format!("rr, {row}: time slice (quantum_ms) and wait (wait_ms)");
     let root = root.titled(&title, ("sans-serif", 16))?;
@@ -42,7 +42,13 @@ fn draw(root: &Area<'_>, points: &[Point], row: &str) -> Drawn {
     Ok(())
 }
 
-fn draw_panel(panel: &Area<'_>, points: &[Point], row: &str, figure: &str, caption: &str) -> Drawn {
+fn draw_panel(
+    panel: &Area<'_>,
+    points: &[SlicePoint],
+    row: &str,
+    figure: &str,
+    caption: &str,
+) -> Drawn {
     let last = QUANTUM_MS.len() as i32 - 1;
     let mut chart = ChartBuilder::on(panel)
         .caption(caption, ("sans-serif", 14))

@@ -8,7 +8,7 @@ use super::write_files;
 use crate::milli::Milli;
 use crate::svg::{Area, Drawn, finish_svg};
 use crate::tables::slots::VARIANTS;
-use crate::tables::slots::caps::{CAPS, Point, of_variants};
+use crate::tables::slots::caps::{CAPS, CapPoint, of_variants};
 use iopace_core::admit::Mode;
 use plotters::prelude::*;
 use std::fmt::Write as _;
@@ -24,15 +24,15 @@ const FIRST_TOP: i32 = 4_000;
 const SHARE: &str = "share of the newcomer";
 
 /// All points, by variant and cap.
-pub fn group_requests(seed: u64) -> Vec<Point> {
+pub fn group_requests(seed: u64) -> Vec<CapPoint> {
     of_variants(seed, &VARIANTS)
 }
 
 /// The points as comma-separated values with a header line.
-pub fn csv(points: &[Point]) -> String {
+pub fn csv(points: &[CapPoint]) -> String {
     let mut text =
         String::from("variant,nr_group_requests,g2_first_ms,g2_rise_ms,g2_share,total_vs_fifo\n");
-    for Point { variant, cap, outcome, total_vs_fifo } in points {
+    for CapPoint { variant, cap, outcome, total_vs_fifo } in points {
         let time = |time: Option<Milli>| time.map_or(String::new(), |time| time.to_string());
         let (first, rise) = (time(outcome.g2_first_ms), time(outcome.g2_rise_ms));
         let share = outcome.g2_share;
@@ -42,13 +42,13 @@ pub fn csv(points: &[Point]) -> String {
 }
 
 /// The picture.
-pub fn svg(points: &[Point]) -> String {
+pub fn svg(points: &[CapPoint]) -> String {
     finish_svg(SIZE, |root| draw(root, points))
 }
 
-type Value = fn(&Point) -> Option<Milli>;
+type Value = fn(&CapPoint) -> Option<Milli>;
 
-fn draw(root: &Area<'_>, points: &[Point]) -> Drawn {
+fn draw(root: &Area<'_>, points: &[CapPoint]) -> Drawn {
     root.fill(&WHITE)?;
     let title = "two groups with fio, depth 500: the cap on each (nr_group_requests)";
     let root = root.titled(title, ("sans-serif", 16))?;
@@ -68,7 +68,7 @@ fn draw(root: &Area<'_>, points: &[Point]) -> Drawn {
 
 fn draw_panel(
     area: &Area<'_>,
-    points: &[Point],
+    points: &[CapPoint],
     caption: &str,
     top_milli: i32,
     value: Value,
@@ -128,7 +128,7 @@ fn draw_panel(
 ///
 /// # Errors
 /// The directory or a file cannot be written; the message names it.
-pub fn write(points: &[Point], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub fn write(points: &[CapPoint], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let files = [("slots.csv".to_string(), csv(points)), ("slots.svg".to_string(), svg(points))];
     write_files(directory, files.into())
 }

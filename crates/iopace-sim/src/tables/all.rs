@@ -2,7 +2,7 @@
 
 use super::format::{finish, plain_table, right};
 use super::{
-    Row, commits, congestion, further, geom, merge, pace, quantum, rivals, slots, weights,
+    TableRow, commits, congestion, further, geom, merge, pace, quantum, rivals, slots, weights,
 };
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ pub fn subject(table: &str) -> &'static str {
 }
 
 /// The rows of a table; the runs of `geom` last for `duration`. `None` if there is no such table.
-pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
+pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<TableRow>> {
     Some(match table {
         geom::TABLE => geom::geom(seed, duration),
         slots::TABLE => slots::slots(seed),
@@ -77,7 +77,7 @@ pub struct Verdict {
 }
 
 /// One verdict for each row that has a bound, in the order of the rows.
-pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+pub fn verdicts(rows: &[TableRow]) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     for row in rows {
         let (Some(bound), Some(holds)) = (&row.bound, row.holds) else { continue };
@@ -89,7 +89,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         });
         verdicts[place].bounds += 1;
         if !holds {
-            let Row { variant, figure, value, unit, .. } = row;
+            let TableRow { variant, figure, value, unit, .. } = row;
             let text = format!("{variant} {figure} {value} {unit}, wanted {bound}");
             verdicts[place].missed.push(text);
         }
@@ -98,7 +98,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 }
 
 /// The verdicts for people: one line a row, then how many hold.
-pub fn summary(rows: &[Row]) -> String {
+pub fn summary(rows: &[TableRow]) -> String {
     let verdicts = verdicts(rows);
     let mut table = plain_table();
     table.set_header(["table", "row", "bounds", "outcome"]);
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
     use crate::milli::Milli;
 
-    fn row(row: &'static str, variant: &'static str, holds: Option<bool>) -> Row {
-        Row {
+    fn row(row: &'static str, variant: &'static str, holds: Option<bool>) -> TableRow {
+        TableRow {
             table: "geom",
             row,
             variant,

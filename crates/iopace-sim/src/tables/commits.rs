@@ -19,13 +19,13 @@
 //! Commits that starve beside bulk I/O: k3s#6604, k3s#14479, etcd#22013. The database: see
 //! [`Database`].
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::{Chosen, DEVICE, Scenario};
-use crate::task::{Database, Kind, Task};
+use crate::task::{Database, Task, TaskKind};
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::sched::find;
 use iopace_core::time::Nanos;
@@ -39,18 +39,18 @@ pub const VARIANTS: [&str; 4] = ["none", "rr", "fair", "fair-idle"];
 
 /// A bulk program beside the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
-    kind: Kind,
+pub struct CommitMix {
+    kind: TaskKind,
     block: Bytes,
     depth: u32,
     writes: bool,
 }
 
 /// The bulk programs: copies that read, and that write, and a scan at random.
-pub const MIXES: [Mix; 3] = [
-    Mix { kind: Kind::Sequential, block: Bytes::from_kib(512), depth: 4, writes: false },
-    Mix { kind: Kind::Sequential, block: Bytes::from_kib(512), depth: 4, writes: true },
-    Mix { kind: Kind::Random, block: Bytes::from_kib(16), depth: 64, writes: false },
+pub const MIXES: [CommitMix; 3] = [
+    CommitMix { kind: TaskKind::Sequential, block: Bytes::from_kib(512), depth: 4, writes: false },
+    CommitMix { kind: TaskKind::Sequential, block: Bytes::from_kib(512), depth: 4, writes: true },
+    CommitMix { kind: TaskKind::Random, block: Bytes::from_kib(16), depth: 64, writes: false },
 ];
 
 /// The figures: name and unit.
@@ -82,7 +82,7 @@ pub const DISKS: [Disk; 4] = rows!["hdd-sata-250g", "hdd-sata-250g-ncq", "ssd-sa
 
 /// Who is on the disk: a database with such a time between two commits, the bulk, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Who {
+struct CommitPrograms {
     think: Option<Nanos>,
     has_bulk: bool,
 }
@@ -92,7 +92,13 @@ struct Who {
 const THINK: [Nanos; 2] = [Nanos::from_micros(100), Nanos::from_millis(20)];
 
 /// The scenario of a cell.
-fn scenario(disk: &'static str, mix: &Mix, variant: &str, who: Who, seed: u64) -> Scenario {
+fn scenario(
+    disk: &'static str,
+    mix: &CommitMix,
+    variant: &str,
+    who: CommitPrograms,
+    seed: u64,
+) -> Scenario {
     let mut scenario = Scenario::new("commits beside bulk I/O", disk);
     scenario.seed = seed;
     scenario.duration = super::rivals::duration(disk);
@@ -112,11 +118,11 @@ fn scenario(disk: &'static str, mix: &Mix, variant: &str, who: Who, seed: u64) -
     if let Some(think) = who.think {
         let database = Database { reads: 0, checkpoint_pages: 0, ..Database::default() };
         let database = Database { record: Bytes::from_kib(4), flushes: true, ..database };
-        let task = Task::new("db", Kind::Database, gib(0, 2));
+        let task = Task::new("db", TaskKind::Database, gib(0, 2));
         scenario.tasks.push(Task { think, database, ..task });
     }
     if who.has_bulk {
-        let Mix { kind, block, depth, writes } = *mix;
+        let CommitMix { kind, block, depth, writes } = *mix;
         let write_percent = if writes { 100 } else { 0 };
         let task = Task::new("bulk", kind, gib(8, 8));
         scenario.tasks.push(Task { group: bulk, block, depth, write_percent, ..task });
@@ -167,16 +173,17 @@ fn figures(alone: &[RunReport], mixed: &[RunReport]) -> [Milli; 6] {
 ///
 /// # Panics
 /// If there is no such disk or variant: [`DISKS`] and [`VARIANTS`] have them all.
-pub fn commits(seed: u64, disks: &[Disk], variants: &[&'static str]) -> Vec<Row> {
+pub fn commits(seed: u64, disks: &[Disk], variants: &[&'static str]) -> Vec<TableRow> {
     let [dense, spaced] = THINK.map(Some);
     let mut cells = Vec::new();
     for (disk, names) in disks {
         for (mix, name) in MIXES.iter().zip(names) {
             let alone = [(None, true), (dense, false), (spaced, false)];
-            let cell = |(think, has_bulk)| (*disk, *name, mix, "none", Who { think, has_bulk });
+            let cell =
+                |(think, has_bulk)| (*disk, *name, mix, "none", CommitPrograms { think, has_bulk });
             cells.extend(alone.map(cell));
             for variant in variants {
-                let both = [dense, spaced].map(|think| Who { think, has_bulk: true });
+                let both = [dense, spaced].map(|think| CommitPrograms { think, has_bulk: true });
                 cells.extend(both.map(|who| (*disk, *name, mix, *variant, who)));
             }
         }
@@ -194,7 +201,17 @@ pub fn commits(seed: u64, disks: &[Disk], variants: &[&'static str]) -> Vec<Row>
                 let bound = bound(variant, figure);
                 let holds = bound.map(|bound| bound.holds(value, value));
                 let (table, source, bound) = (TABLE, None, bound.map(Bound::text));
-                rows.push(Row { table, row, variant, figure, unit, source, value, bound, holds });
+                rows.push(TableRow {
+                    table,
+                    row,
+                    variant,
+                    figure,
+                    unit,
+                    source,
+                    value,
+                    bound,
+                    holds,
+                });
             }
         }
     }

@@ -28,14 +28,14 @@
 
 pub mod cases;
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::Scenario;
 use crate::task::Task;
-use cases::{Case, DISK, VARIANTS, Variant, scenario, steps};
+use cases::{Case, CongestionVariant, DISK, VARIANTS, scenario, steps};
 use iopace_core::time::Nanos;
 
 /// The name of the table, and of its row.
@@ -48,7 +48,7 @@ pub const DURATION: Nanos = Nanos::from_secs(60);
 
 /// The figures of one scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CongestionOutcome {
     /// Transactions per second of the reader.
     pub tps: Milli,
     /// MB/s of all dd.
@@ -63,11 +63,11 @@ pub struct Outcome {
     pub p99_ms: Milli,
 }
 
-fn outcome(report: &RunReport) -> Outcome {
+fn outcome(report: &RunReport) -> CongestionOutcome {
     let dd = report.tasks.iter().filter(|(name, _)| *name != "reader");
     let reader = report.tasks.get("reader");
     let hits = reader.and_then(|task| Milli::ratio(task.cached.into(), task.ops.into()));
-    Outcome {
+    CongestionOutcome {
         tps: reader.map_or(Milli(0), |task| task.ops_s),
         dd_mb_s: Milli(dd.map(|(_, task)| task.mb_s.0).sum()),
         disk_mb: Milli(report.disk_use.mb_s.0 * report.measured_ms.0 / 1_000_000),
@@ -87,19 +87,19 @@ pub struct Result {
     /// The dd alone, with a fixed window and with the controlled one.
     pub dd_alone: [Milli; 2],
     /// Both, under each of [`VARIANTS`].
-    pub beside: [Outcome; VARIANTS.len()],
+    pub beside: [CongestionOutcome; VARIANTS.len()],
 }
 
 impl Result {
     /// The figures under a variant.
-    pub fn of(&self, variant: &str) -> &Outcome {
+    pub fn of(&self, variant: &str) -> &CongestionOutcome {
         let place = VARIANTS.iter().position(|other| other.name == variant);
         &self.beside[place.expect("a variant of the table")]
     }
 
     /// Part of its rate alone that the reader keeps under a variant.
     pub fn reads_kept(&self, variant: &str) -> Milli {
-        let alone = self.reader_alone[usize::from(!Variant::named(variant).is_old)];
+        let alone = self.reader_alone[usize::from(!CongestionVariant::named(variant).is_old)];
         ratio(self.of(variant).tps, alone)
     }
 
@@ -133,7 +133,7 @@ fn is_reader(task: &Task) -> bool {
 pub fn results(cases: &[Case], length: Nanos, seed: u64) -> Vec<Result> {
     let mut jobs = Vec::new();
     for case in cases {
-        let both = |name| scenario(case, Variant::named(name), length, seed);
+        let both = |name| scenario(case, CongestionVariant::named(name), length, seed);
         jobs.push(only(both("none"), is_reader));
         jobs.push(only(both("fixed"), is_reader));
         jobs.push(only(both("fixed"), |task| !is_reader(task)));
@@ -161,7 +161,7 @@ pub fn losses(length: Nanos, seed: u64) -> Vec<(&'static str, Milli)> {
 }
 
 /// The whole table.
-pub fn congestion(seed: u64) -> Vec<Row> {
+pub fn congestion(seed: u64) -> Vec<TableRow> {
     rows(&results(&cases::cases(), DURATION, seed), &losses(DURATION, seed))
 }
 
@@ -172,8 +172,8 @@ fn entry(
     source: Option<Milli>,
     value: Milli,
     bound: Option<Bound>,
-) -> Row {
-    Row {
+) -> TableRow {
+    TableRow {
         table: TABLE,
         row: ROW,
         variant,
@@ -203,7 +203,7 @@ pub fn reason(variant: &str, figure: &str) -> Option<&'static str> {
 }
 
 /// The figures of some scenarios, that of the source first.
-pub fn rows(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
+pub fn rows(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<TableRow> {
     let mut rows = uncontrolled(results, losses);
     for variant in VARIANTS.iter().filter(|variant| variant.is_old).skip(1) {
         rows.extend(of_the_control(results, variant.name));
@@ -214,14 +214,14 @@ pub fn rows(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
 }
 
 /// The source's figure without a control, and how it comes about.
-fn uncontrolled(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
+fn uncontrolled(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<TableRow> {
     let loss = Milli(420);
     let lost = Milli(1_000 - results[0].reads_kept("none").0);
     let near = Some(Bound::Within(loss, Milli(100)));
     let step = |(figure, lost): &(&'static str, Milli)| {
         entry("none", (figure, "of alone"), None, *lost, None)
     };
-    let mut rows: Vec<Row> = losses.iter().map(step).collect();
+    let mut rows: Vec<TableRow> = losses.iter().map(step).collect();
     rows.push(entry("none", ("tps_lost", "of alone"), Some(loss), lost, near));
     rows.extend(counters(results, "none"));
     rows
@@ -229,7 +229,7 @@ fn uncontrolled(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row
 
 /// The work of disk and page cache for the reader, on the disk of 2006: where the control's effect
 /// comes from.
-fn counters(results: &[Result], variant: &'static str) -> [Row; 2] {
+fn counters(results: &[Result], variant: &'static str) -> [TableRow; 2] {
     let of = || results.iter().filter(|one| one.case.disk == DISK).map(|one| one.of(variant));
     let seeks: u128 = of().map(|one| u128::from(one.seeks)).sum();
     let moved: u128 = of().map(|one| u128::from(one.disk_mb.0.unsigned_abs())).sum();
@@ -244,7 +244,7 @@ fn counters(results: &[Result], variant: &'static str) -> [Row; 2] {
 
 /// The effect of the control of 2006 on reads, as it is counted in a variant. Only the variant that
 /// is closest to what is known of the source has to meet its figures.
-fn of_the_control(results: &[Result], variant: &'static str) -> Vec<Row> {
+fn of_the_control(results: &[Result], variant: &'static str) -> Vec<TableRow> {
     let (is_source, most, gain) = (variant == "cca-2006", Milli(900), Milli(160));
     let of = |is_old: bool| results.iter().filter(move |one| (one.case.disk == DISK) == is_old);
     let part = |is_old: bool, is_so: &dyn Fn(Milli) -> bool| {
@@ -269,7 +269,7 @@ fn of_the_control(results: &[Result], variant: &'static str) -> Vec<Row> {
 }
 
 /// What pacing keeps; the bounds are those of the controlled window.
-fn of_pacing(results: &[Result], variant: &'static str, is_ours: bool) -> Vec<Row> {
+fn of_pacing(results: &[Result], variant: &'static str, is_ours: bool) -> Vec<TableRow> {
     let least =
         |value: &dyn Fn(&Result) -> Milli| results.iter().map(value).min().unwrap_or_default();
     let scenarios = Milli(results.len() as i64 * 1_000);

@@ -1,11 +1,11 @@
 //! Tables as text, JSON and CSV. The same rows give the same bytes.
 
-use super::Row;
+use super::TableRow;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::ASCII_MARKDOWN};
 use std::fmt::Write as _;
 
 /// One JSON array, one object per figure.
-pub fn json(rows: &[Row]) -> String {
+pub fn json(rows: &[TableRow]) -> String {
     let text = serde_json::to_string_pretty(rows);
     let mut text = text.expect("strings and numbers");
     text.push('\n');
@@ -13,14 +13,14 @@ pub fn json(rows: &[Row]) -> String {
 }
 
 /// Comma-separated values with a header line; an empty field where there is nothing.
-pub fn csv(rows: &[Row]) -> String {
+pub fn csv(rows: &[TableRow]) -> String {
     let mut text = String::from("table,row,variant,figure,unit,source,value,bound,holds\n");
     for row in rows {
         let source = row.source.map(|n| n.to_string()).unwrap_or_default();
         let bound = row.bound.as_deref().unwrap_or_default();
         let holds = row.holds.map(|holds| holds.to_string()).unwrap_or_default();
         // No field has a comma or a quote: names, numbers and bounds are ours.
-        let Row { table, row, variant, figure, unit, value, .. } = row;
+        let TableRow { table, row, variant, figure, unit, value, .. } = row;
         let line =
             [table, row, variant, figure, unit, &*source, &value.to_string(), bound, &*holds];
         text.push_str(&line.join(","));
@@ -31,7 +31,7 @@ pub fn csv(rows: &[Row]) -> String {
 
 /// For people: one line per mix and variant, then one line per bound, if there are bounds. Where
 /// the lines have different figures, one line per figure.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[TableRow]) -> String {
     let lines = lines(rows);
     let has_figures_of_all = |(_, figures): &Line| rows.iter().all(|r| figures.contains(&r.figure));
     let missed = rows.iter().filter(|row| row.holds == Some(false)).count();
@@ -48,7 +48,7 @@ pub fn table(rows: &[Row]) -> String {
 /// A row and a variant, and the figures that they have.
 type Line<'a> = ((&'a str, &'a str), Vec<&'a str>);
 
-fn lines(rows: &[Row]) -> Vec<Line<'_>> {
+fn lines(rows: &[TableRow]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in rows {
         let name = (row.row, row.variant);
@@ -61,7 +61,7 @@ fn lines(rows: &[Row]) -> Vec<Line<'_>> {
 }
 
 /// The figures in columns.
-fn outcomes(rows: &[Row], lines: &[Line<'_>], figures: &[&str]) -> String {
+fn outcomes(rows: &[TableRow], lines: &[Line<'_>], figures: &[&str]) -> String {
     let mut table = plain_table();
     let mut header = vec![Cell::new("row"), Cell::new("variant")];
     for figure in figures {
@@ -88,12 +88,12 @@ fn outcomes(rows: &[Row], lines: &[Line<'_>], figures: &[&str]) -> String {
 }
 
 /// One line per figure.
-fn list(rows: &[Row]) -> String {
+fn list(rows: &[TableRow]) -> String {
     let mut table = plain_table();
     let header = ["row", "variant", "figure", "unit", "source", "value", "bound", "holds"];
     table.set_header(header);
     for row in rows {
-        let source = row.source.map(|source| decimals(&Row { value: source, ..row.clone() }));
+        let source = row.source.map(|source| decimals(&TableRow { value: source, ..row.clone() }));
         let holds = row.holds.map_or("", |holds| if holds { "yes" } else { "NO" });
         table.add_row(vec![
             Cell::new(row.row),
@@ -110,7 +110,7 @@ fn list(rows: &[Row]) -> String {
 }
 
 /// What has to be met, and whether it is.
-fn bounds(rows: &[Row]) -> String {
+fn bounds(rows: &[TableRow]) -> String {
     let mut table = plain_table();
     table.set_header(["row", "variant", "figure", "value", "bound", "holds"]);
     for row in rows {
@@ -131,7 +131,7 @@ fn bounds(rows: &[Row]) -> String {
 }
 
 /// Shares to three places, seconds to two, what is counted to none, everything else to one.
-pub(crate) fn decimals(row: &Row) -> String {
+pub(crate) fn decimals(row: &TableRow) -> String {
     match row.unit {
         unit if unit.starts_with("of ") => format!("{:.3}", row.value),
         "s" => format!("{:.2}", row.value),
@@ -164,8 +164,8 @@ mod tests {
     use super::*;
     use crate::milli::Milli;
 
-    fn rows() -> Vec<Row> {
-        let row = Row {
+    fn rows() -> Vec<TableRow> {
+        let row = TableRow {
             table: "geom",
             row: "dd-read",
             variant: "none",
@@ -176,7 +176,7 @@ mod tests {
             bound: Some("72 +- 3 %".into()),
             holds: Some(true),
         };
-        let bare = Row {
+        let bare = TableRow {
             figure: "dd_share",
             unit: "of alone",
             source: None,
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn lines_with_different_figures_are_listed() {
         let [row, bare] = &rows()[..] else { unreachable!("two") };
-        let other = Row { row: "ramp", figure: "ramp_s", unit: "s", ..row.clone() };
+        let other = TableRow { row: "ramp", figure: "ramp_s", unit: "s", ..row.clone() };
         let text = table(&[row.clone(), bare.clone(), other]);
         assert!(
             text.contains("| ramp    | none    | ramp_s   | s        |  72.00 | 71.96 |"),

@@ -31,7 +31,7 @@ pub mod curves;
 pub mod groups;
 pub mod swaps;
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 
@@ -39,7 +39,7 @@ use crate::parallel;
 pub const TABLE: &str = "further";
 
 /// Figures of one row under one variant.
-pub type Outcome = Vec<(&'static str, Milli)>;
+pub type FurtherOutcome = Vec<(&'static str, Milli)>;
 
 /// The disks of the row `swaps`, and whether the requests go through a page cache.
 const SWAPS: [(&str, &str, bool); 3] = [
@@ -108,7 +108,7 @@ pub fn reason(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
 }
 
 /// A part of the table.
-type Part = Box<dyn Fn(u64) -> Vec<(&'static str, &'static str, Outcome)> + Send + Sync>;
+type Part = Box<dyn Fn(u64) -> Vec<(&'static str, &'static str, FurtherOutcome)> + Send + Sync>;
 
 fn parts() -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
@@ -133,7 +133,7 @@ fn parts() -> Vec<Part> {
     parts
 }
 
-fn of_swaps(outcomes: &swaps::Outcomes) -> Outcome {
+fn of_swaps(outcomes: &swaps::Outcomes) -> FurtherOutcome {
     let swaps::Outcomes { swaps, lost, doubled, moved, failed_over } = *outcomes;
     let named = [
         ("swaps", swaps),
@@ -146,13 +146,13 @@ fn of_swaps(outcomes: &swaps::Outcomes) -> Outcome {
 }
 
 /// The whole table: one entry per figure.
-pub fn further(seed: u64) -> Vec<Row> {
+pub fn further(seed: u64) -> Vec<TableRow> {
     let done = parallel::map(&parts(), |part| part(seed));
     let mut rows = Vec::new();
     for (row, variant, outcome) in done.into_iter().flatten() {
         rows.extend(outcome.into_iter().map(|(figure, value)| {
             let bound = bound(row, variant, figure);
-            Row {
+            TableRow {
                 table: TABLE,
                 row,
                 variant,

@@ -15,14 +15,14 @@
 //! README of geom_sched (FreeBSD 8, 2009): dd at 72 and 55 MB/s alone; with cvs 6 and 55 MB/s
 //! without scheduler, 30 and 14 MB/s with gsched_rr. It gives no figures for cvs but words.
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::judge::set_shares;
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::{Chosen, Memory, Scenario};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::request::Extent;
 use iopace_core::sched::{REGISTRY, find, recommended};
 use iopace_core::time::Nanos;
@@ -68,7 +68,7 @@ const FILE_REGION: (u64, u64) = (8 << 30, 16 << 30);
 
 /// What came out of one row under one variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct GeomOutcome {
     /// Throughput of dd in MB/s.
     pub dd_mb_s: Option<Milli>,
     /// Requests of cvs per second.
@@ -83,7 +83,7 @@ pub struct Outcome {
     pub efficiency: Option<Milli>,
 }
 
-impl Outcome {
+impl GeomOutcome {
     /// The figure of that name.
     pub fn figure(&self, name: &str) -> Option<Milli> {
         match name {
@@ -97,9 +97,9 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn of(report: &RunReport) -> Outcome {
+    pub(crate) fn of(report: &RunReport) -> GeomOutcome {
         let (dd, cvs) = (report.tasks.get("dd"), report.tasks.get("cvs"));
-        Outcome {
+        GeomOutcome {
             dd_mb_s: dd.map(|task| task.mb_s),
             cvs_ops_s: cvs.map(|task| task.ops_s),
             cvs_p99_ms: cvs.map(|task| task.latency.p99_ms),
@@ -112,7 +112,7 @@ impl Outcome {
 
 /// What the source says about one row under one variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFigures {
     /// Throughput of dd in MB/s.
     pub dd_mb_s: Option<Milli>,
     /// How cvs did: the source gives a word, no figure.
@@ -120,7 +120,7 @@ pub struct Source {
 }
 
 /// What the README of geom_sched says. It measured no scheduler but rr.
-pub fn source(row: &str, variant: &str) -> Source {
+pub fn source(row: &str, variant: &str) -> SourceFigures {
     let (dd, cvs) = match (row, variant) {
         ("dd-read", NONE | "rr") => (72, None),
         ("dd-write", NONE | "rr") => (55, None),
@@ -128,9 +128,9 @@ pub fn source(row: &str, variant: &str) -> Source {
         ("dd-read+cvs", "rr") => (30, Some("ok")),
         ("dd-write+cvs", NONE) => (55, Some("very slow")),
         ("dd-write+cvs", "rr") => (14, Some("ok")),
-        _ => return Source::default(),
+        _ => return SourceFigures::default(),
     };
-    Source { dd_mb_s: Some(Milli(dd * 1_000)), cvs }
+    SourceFigures { dd_mb_s: Some(Milli(dd * 1_000)), cvs }
 }
 
 /// The bound of a figure: `rr`, the scheduler of the source, and the recommended one have the same
@@ -190,9 +190,9 @@ pub fn tasks(row: &str) -> Vec<Task> {
     let region =
         |(offset, len)| Extent::new(Bytes(offset), Bytes(len)).expect("regions are far below 2^64");
     let programs = row.split('+').map(|program| match program {
-        "dd-read" => Task::new("dd", Kind::DdRead, region(READ_REGION)),
-        "dd-write" => Task::new("dd", Kind::DdWrite, region(FILE_REGION)),
-        _ => Task::new("cvs", Kind::Cvs, region(TREE_REGION)),
+        "dd-read" => Task::new("dd", TaskKind::DdRead, region(READ_REGION)),
+        "dd-write" => Task::new("dd", TaskKind::DdWrite, region(FILE_REGION)),
+        _ => Task::new("cvs", TaskKind::Cvs, region(TREE_REGION)),
     });
     programs.collect()
 }
@@ -216,7 +216,7 @@ pub fn scenario(row: &str, variant: &str, seed: u64, duration: Nanos) -> Scenari
 }
 
 /// The simulated figures of one row under one variant, with shares: for showing beside live ones.
-pub fn outcome(row: &str, variant: &str, seed: u64, duration: Nanos) -> Outcome {
+pub fn outcome(row: &str, variant: &str, seed: u64, duration: Nanos) -> GeomOutcome {
     let mix = scenario(row, variant, seed, duration);
     let mut jobs = vec![mix.clone()];
     jobs.extend(mix.tasks.iter().map(|task| mix.alone(task)));
@@ -225,11 +225,11 @@ pub fn outcome(row: &str, variant: &str, seed: u64, duration: Nanos) -> Outcome 
     let mut report = reports[0].clone();
     set_shares(&mut report, &alone);
     reports.clear();
-    Outcome::of(&report)
+    GeomOutcome::of(&report)
 }
 
 /// The whole table: one entry per figure.
-pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
+pub fn geom(seed: u64, duration: Nanos) -> Vec<TableRow> {
     let variants = variants();
     let mut cells = Vec::new();
     for row in ROWS {
@@ -238,7 +238,7 @@ pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
     let reports =
         parallel::map(&cells, |(row, variant)| run(&scenario(row, variant, seed, duration)));
     let none = |row: &str| cells.iter().position(|cell| *cell == (row, NONE));
-    let outcomes: Vec<Outcome> = cells
+    let outcomes: Vec<GeomOutcome> = cells
         .iter()
         .zip(&reports)
         .map(|((row, _), report)| {
@@ -249,7 +249,7 @@ pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
                 (task, &reports[index])
             });
             set_shares(&mut report, &alone.collect::<Vec<_>>());
-            Outcome::of(&report)
+            GeomOutcome::of(&report)
         })
         .collect();
     let mut rows = Vec::new();
@@ -265,9 +265,9 @@ pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
 fn figures(
     row: &'static str,
     variant: &'static str,
-    outcome: &Outcome,
-    none: &Outcome,
-) -> Vec<Row> {
+    outcome: &GeomOutcome,
+    none: &GeomOutcome,
+) -> Vec<TableRow> {
     let is_mix = row.contains('+');
     let figures = FIGURES.iter().filter(|(name, _)| is_mix || *name != "efficiency");
     let entries = figures.filter_map(|(figure, unit)| {
@@ -277,7 +277,7 @@ fn figures(
             "dd_mb_s" => source(row, variant).dd_mb_s,
             _ => None,
         };
-        Some(Row {
+        Some(TableRow {
             table: TABLE,
             row,
             variant,

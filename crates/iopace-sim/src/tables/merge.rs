@@ -15,13 +15,13 @@
 //! There are no bounds: the default is what the table is there to judge. [`in_the_manual`] prints
 //! the lines of the manual.
 
-use super::{Row, geom};
+use super::{TableRow, geom};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::{Chosen, Scenario};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::limits::MERGE_MAX_DEFAULT;
 use iopace_core::request::Extent;
 use iopace_core::sched::find;
@@ -34,15 +34,15 @@ use std::fmt::Write as _;
 pub const TABLE: &str = "merge";
 
 /// A program: what it does, how many requests at a time, and whether it writes.
-type Program = (Kind, u32, bool);
+type Program = (TaskKind, u32, bool);
 
 /// The mixes.
 pub const MIXES: [&[Program]; 5] = [
-    &[(Kind::Sequential, 32, true)],
-    &[(Kind::Sequential, 32, false)],
-    &[(Kind::Sequential, 16, false), (Kind::Sequential, 16, false)],
-    &[(Kind::Random, 32, false)],
-    &[(Kind::Random, 1, false), (Kind::Sequential, 32, true)],
+    &[(TaskKind::Sequential, 32, true)],
+    &[(TaskKind::Sequential, 32, false)],
+    &[(TaskKind::Sequential, 16, false), (TaskKind::Sequential, 16, false)],
+    &[(TaskKind::Random, 32, false)],
+    &[(TaskKind::Random, 1, false), (TaskKind::Sequential, 32, true)],
 ];
 
 /// The name of the row of each mix on each disk.
@@ -133,7 +133,7 @@ fn figures(report: &RunReport) -> [Milli; 4] {
 ///
 /// # Panics
 /// If a disk or a scheduler is not there any more.
-pub fn merge(seed: u64) -> Vec<Row> {
+pub fn merge(seed: u64) -> Vec<TableRow> {
     let mut cells = Vec::new();
     for (disk, names) in DISKS {
         for (programs, name) in MIXES.iter().zip(names) {
@@ -151,16 +151,18 @@ pub fn merge(seed: u64) -> Vec<Row> {
     let reports = parallel::map(&cells, |(.., scenario)| run(scenario));
     let mut rows = Vec::new();
     for ((row, (variant, ..), _), report) in cells.iter().zip(&reports) {
-        rows.extend(FIGURES.into_iter().zip(figures(report)).map(|((figure, unit), value)| Row {
-            table: TABLE,
-            row,
-            variant,
-            figure,
-            unit,
-            source: None,
-            value,
-            bound: None,
-            holds: None,
+        rows.extend(FIGURES.into_iter().zip(figures(report)).map(|((figure, unit), value)| {
+            TableRow {
+                table: TABLE,
+                row,
+                variant,
+                figure,
+                unit,
+                source: None,
+                value,
+                bound: None,
+                holds: None,
+            }
         }));
     }
     rows
@@ -168,7 +170,7 @@ pub fn merge(seed: u64) -> Vec<Row> {
 
 /// The lines of the manual: for each row and scheduler the rate, the commands a second and the
 /// slowest hundredth without merging and with it.
-pub fn in_the_manual(rows: &[Row]) -> String {
+pub fn in_the_manual(rows: &[TableRow]) -> String {
     let mut text = String::new();
     for both in rows.chunks(2 * FIGURES.len()) {
         let _ = write!(text, "| {} | {} |", both[0].row, both[0].variant);

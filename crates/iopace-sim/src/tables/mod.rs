@@ -21,7 +21,7 @@ use serde::Serialize;
 /// One figure of a table. The keys are part of the command line's promise: none is added, renamed
 /// or left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct TableRow {
     /// The table.
     pub table: &'static str,
     /// The mix of programs.

@@ -42,7 +42,7 @@ pub mod groups;
 pub mod measure;
 pub mod setups;
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use core::cmp::Reverse;
@@ -246,7 +246,7 @@ pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
 }
 
 /// The whole table: one entry per figure that there is.
-pub fn pace(seed: u64) -> Vec<Row> {
+pub fn pace(seed: u64) -> Vec<TableRow> {
     // The longest first, so that no processor is idle at the end.
     let mut jobs: Vec<(&'static str, usize)> =
         ROWS.iter().flat_map(|row| [(*row, 0), (*row, 1)]).collect();
@@ -280,9 +280,9 @@ fn entry(
     variant: &'static str,
     (figure, unit): (&'static str, &'static str),
     value: Milli,
-) -> Row {
+) -> TableRow {
     let bound = bound(row, variant, figure);
-    Row {
+    TableRow {
         table: TABLE,
         row,
         variant,

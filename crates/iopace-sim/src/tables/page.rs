@@ -1,12 +1,12 @@
 //! The outcome tables as one HTML file that needs nothing else.
 
 use super::all::{TABLES, subject, verdicts};
-use super::{Row, format};
+use super::{TableRow, format};
 use crate::markup::{STYLE, escaped};
 use std::fmt::Write as _;
 
 /// The report: the summary first, then each table with what it is about.
-pub fn page(rows: &[Row], seed: u64) -> String {
+pub fn page(rows: &[TableRow], seed: u64) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -49,8 +49,8 @@ pub fn page(rows: &[Row], seed: u64) -> String {
 }
 
 /// A row of a table, and how it is to be marked.
-fn cells(row: &Row) -> (Vec<String>, &'static str) {
-    let source = row.source.map(|value| format::decimals(&Row { value, ..row.clone() }));
+fn cells(row: &TableRow) -> (Vec<String>, &'static str) {
+    let source = row.source.map(|value| format::decimals(&TableRow { value, ..row.clone() }));
     let (class, holds) = match row.holds {
         Some(true) => ("best", "yes"),
         Some(false) => ("worst", "NO"),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_page_says_what_falls_short_and_needs_nothing() {
-        let row = Row {
+        let row = TableRow {
             table: "geom",
             row: "dd-read<cvs",
             variant: "rr",
@@ -120,7 +120,7 @@ mod tests {
         for foreign in [" src=", "href=", "@import", "<link", "<script"] {
             assert!(!text.contains(foreign), "{foreign}");
         }
-        let held = page(&[Row { holds: Some(true), ..row }], 1);
+        let held = page(&[TableRow { holds: Some(true), ..row }], 1);
         assert!(!held.contains("falls short") && held.contains("<td class=\"best\">yes</td>"));
     }
 }

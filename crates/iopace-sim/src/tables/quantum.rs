@@ -8,8 +8,8 @@
 //!
 //! There are no bounds: each row is a choice. [`in_the_manual`] prints them for the manual.
 
-use super::Row;
-use super::rivals::{self, DISKS, MIXES, Who};
+use super::TableRow;
+use super::rivals::{self, DISKS, MIXES, RivalPrograms};
 use crate::parallel;
 use crate::run::run;
 use crate::scenario::Chosen;
@@ -36,13 +36,15 @@ const MIXES_COUNT: usize = 3;
 ///
 /// # Panics
 /// If `fair` has no such parameters.
-pub fn quantum(seed: u64) -> Vec<Row> {
+pub fn quantum(seed: u64) -> Vec<TableRow> {
     let (disk, names) = DISKS[1];
     let mixes: Vec<_> = MIXES.iter().zip(names).take(MIXES_COUNT).collect();
     let mut cells = Vec::new();
     for (mix, _) in &mixes {
-        cells.extend([Who::Small, Who::Big].map(|who| (*mix, who, None)));
-        cells.extend(VARIANTS.map(|(_, millis)| (*mix, Who::SmallBesideBig, Some(millis))));
+        cells.extend([RivalPrograms::Small, RivalPrograms::Big].map(|who| (*mix, who, None)));
+        cells.extend(
+            VARIANTS.map(|(_, millis)| (*mix, RivalPrograms::SmallBesideBig, Some(millis))),
+        );
     }
     let reports = parallel::map(&cells, |(mix, who, millis)| {
         let variant = if millis.is_some() { "fair" } else { "none" };
@@ -61,7 +63,7 @@ pub fn quantum(seed: u64) -> Vec<Row> {
         for ((variant, _), mixed) in VARIANTS.iter().zip(mixed) {
             let values = rivals::figures(alone, (mixed, mixed));
             let figures = rivals::FIGURES.into_iter().zip(values).take(FIGURES_COUNT);
-            rows.extend(figures.map(|((figure, unit), value)| Row {
+            rows.extend(figures.map(|((figure, unit), value)| TableRow {
                 table: TABLE,
                 row,
                 variant,
@@ -79,10 +81,10 @@ pub fn quantum(seed: u64) -> Vec<Row> {
 
 /// The lines of the manual: for each length of a go and each mix the small one's part, the big
 /// one's, and the slowest hundredth of the small one.
-pub fn in_the_manual(rows: &[Row]) -> String {
+pub fn in_the_manual(rows: &[TableRow]) -> String {
     let mut text = String::new();
     for (variant, _) in VARIANTS {
-        let of_variant: Vec<&Row> = rows.iter().filter(|row| row.variant == variant).collect();
+        let of_variant: Vec<&TableRow> = rows.iter().filter(|row| row.variant == variant).collect();
         let _ = write!(text, "| {variant} |");
         for mix in of_variant.chunks(FIGURES_COUNT) {
             let [big, small, _, p99] = [0, 1, 2, 3].map(|figure| mix[figure].value);

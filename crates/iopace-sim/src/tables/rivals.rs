@@ -17,13 +17,13 @@
 //! The measures are those of isol-bench (Ren et al., IISWC 2025): fairness between two groups, and
 //! what it costs in utilisation.
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::{Chosen, Scenario};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::sched::find;
 use iopace_core::time::Nanos;
@@ -44,8 +44,8 @@ pub const VARIANTS: [&str; 3] = ["none", "rr", "fair"];
 
 /// A big program beside the small one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
-    kind: Kind,
+pub struct RivalMix {
+    kind: TaskKind,
     block: Bytes,
     depth: u32,
     /// Programs of that depth.
@@ -53,19 +53,19 @@ pub struct Mix {
     writes: bool,
 }
 
-const fn mix(kind: Kind, kib: u64, depth: u32) -> Mix {
-    Mix { kind, block: Bytes::from_kib(kib), depth, programs: 1, writes: false }
+const fn mix(kind: TaskKind, kib: u64, depth: u32) -> RivalMix {
+    RivalMix { kind, block: Bytes::from_kib(kib), depth, programs: 1, writes: false }
 }
 
 /// The big ones: a reader and a writer in sequence, one program with 64 random reads at a time, 64
 /// programs with one each, and random writes; of the same sizes and depths as in measurements
 /// beside the kernel's schedulers.
-pub const MIXES: [Mix; 5] = [
-    mix(Kind::Sequential, 128, 1),
-    Mix { writes: true, ..mix(Kind::Sequential, 128, 4) },
-    mix(Kind::Random, 16, 64),
-    Mix { programs: 64, ..mix(Kind::Random, 16, 1) },
-    Mix { writes: true, ..mix(Kind::Random, 16, 32) },
+pub const MIXES: [RivalMix; 5] = [
+    mix(TaskKind::Sequential, 128, 1),
+    RivalMix { writes: true, ..mix(TaskKind::Sequential, 128, 4) },
+    mix(TaskKind::Random, 16, 64),
+    RivalMix { programs: 64, ..mix(TaskKind::Random, 16, 1) },
+    RivalMix { writes: true, ..mix(TaskKind::Random, 16, 32) },
 ];
 
 /// The figures: name and unit.
@@ -97,7 +97,7 @@ pub const DISKS: [(&str, [&str; 5]); 4] =
 
 /// The programs that are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum RivalPrograms {
     Small,
     Big,
     SmallBesideBig,
@@ -107,9 +107,9 @@ pub(super) enum Who {
 /// The scenario of a cell.
 pub(super) fn scenario(
     disk: &'static str,
-    mix: &Mix,
+    mix: &RivalMix,
     variant: &str,
-    who: Who,
+    who: RivalPrograms,
     seed: u64,
 ) -> Scenario {
     let mut scenario = Scenario::new("two groups of equal weight", disk);
@@ -126,15 +126,19 @@ pub(super) fn scenario(
         _ => scenario.groups.create(path).expect("a new name"),
     };
     let (small, big) = (group("/small"), group("/big"));
-    if who != Who::Big {
-        let think = if who == Who::LightBesideBig { Nanos::from_millis(100) } else { Nanos::ZERO };
-        let task = Task::new("small", Kind::Random, region(2));
+    if who != RivalPrograms::Big {
+        let think = if who == RivalPrograms::LightBesideBig {
+            Nanos::from_millis(100)
+        } else {
+            Nanos::ZERO
+        };
+        let task = Task::new("small", TaskKind::Random, region(2));
         let block = Bytes::from_kib(16);
         scenario.tasks.push(Task { group: small, block, think, ..task });
     }
-    if who != Who::Small {
+    if who != RivalPrograms::Small {
         for number in 0..mix.programs {
-            let Mix { kind, block, depth, writes, .. } = *mix;
+            let RivalMix { kind, block, depth, writes, .. } = *mix;
             let write_percent = if writes { 100 } else { 0 };
             let task = Task::new(&format!("big-{number}"), kind, region(0));
             scenario.tasks.push(Task { group: big, block, depth, write_percent, ..task });
@@ -150,7 +154,7 @@ pub(super) fn rate(report: &RunReport, name: &str) -> Milli {
 }
 
 /// The bound of a figure, if it has one.
-pub fn bound(disk: &str, mix: &Mix, variant: &str, figure: &str) -> Option<Bound> {
+pub fn bound(disk: &str, mix: &RivalMix, variant: &str, figure: &str) -> Option<Bound> {
     if variant != "fair" {
         return None;
     }
@@ -192,13 +196,16 @@ pub fn rivals(
     seed: u64,
     disks: &[(&'static str, [&'static str; 5])],
     variants: &[&'static str],
-) -> Vec<Row> {
+) -> Vec<TableRow> {
     let mut cells = Vec::new();
     for (disk, names) in disks {
         for (mix, name) in MIXES.iter().zip(names) {
-            cells.extend([Who::Small, Who::Big].map(|who| (*disk, *name, mix, "none", who)));
+            cells.extend(
+                [RivalPrograms::Small, RivalPrograms::Big]
+                    .map(|who| (*disk, *name, mix, "none", who)),
+            );
             for variant in variants {
-                let both = [Who::SmallBesideBig, Who::LightBesideBig];
+                let both = [RivalPrograms::SmallBesideBig, RivalPrograms::LightBesideBig];
                 cells.extend(both.map(|who| (*disk, *name, mix, *variant, who)));
             }
         }
@@ -219,7 +226,17 @@ pub fn rivals(
                     (bound.map(Bound::text), bound.map(|bound| bound.holds(value, value)));
                 let (table, source) = (TABLE, None);
                 let bound = text;
-                rows.push(Row { table, row, variant, figure, unit, source, value, bound, holds });
+                rows.push(TableRow {
+                    table,
+                    row,
+                    variant,
+                    figure,
+                    unit,
+                    source,
+                    value,
+                    bound,
+                    holds,
+                });
             }
         }
     }

@@ -38,14 +38,14 @@
 //! more of its own completions at half the disk's rate, are the 970 ms of the first row; at the
 //! whole rate they are the 480 ms of the last.
 
-use super::{Bound, Row};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
 use crate::run::run;
 use crate::scenario::{Chosen, DEVICE, Scenario};
 use crate::tally::{BIN, ms};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::admit::Mode;
 use iopace_core::request::Extent;
 use iopace_core::sched::{find, recommended};
@@ -91,7 +91,7 @@ pub const ROWS: [(&str, u32, u32, &str); 4] = [
 
 /// A way to give slots, and a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variant {
+pub struct SlotVariant {
     /// Its name.
     pub name: &'static str,
     /// How slots are given.
@@ -101,11 +101,11 @@ pub struct Variant {
 }
 
 /// Each program with each way.
-pub const VARIANTS: [Variant; 4] = [
-    Variant { name: "plain-blocking", mode: Mode::Plain, blocking: true },
-    Variant { name: "plain-nonblocking", mode: Mode::Plain, blocking: false },
-    Variant { name: "guaranteed-blocking", mode: Mode::Guaranteed, blocking: true },
-    Variant { name: "guaranteed-nonblocking", mode: Mode::Guaranteed, blocking: false },
+pub const VARIANTS: [SlotVariant; 4] = [
+    SlotVariant { name: "plain-blocking", mode: Mode::Plain, blocking: true },
+    SlotVariant { name: "plain-nonblocking", mode: Mode::Plain, blocking: false },
+    SlotVariant { name: "guaranteed-blocking", mode: Mode::Guaranteed, blocking: true },
+    SlotVariant { name: "guaranteed-nonblocking", mode: Mode::Guaranteed, blocking: false },
 ];
 
 /// The figures: name and unit.
@@ -119,7 +119,7 @@ pub const FIGURES: [(&str, &str); 5] = [
 
 /// The measurements of one row under one variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SlotOutcome {
     /// Time until the first completion of `g2`; `None` if it had none.
     pub g2_first_ms: Option<Milli>,
     /// Time until `g2` has 80 % of its steady rate; `None` if it never had.
@@ -136,7 +136,7 @@ pub struct Outcome {
 pub fn scenario(
     caps: (u32, u32),
     class: &str,
-    variant: &Variant,
+    variant: &SlotVariant,
     scheduler: &str,
     seed: u64,
 ) -> Scenario {
@@ -163,7 +163,7 @@ pub fn scenario(
         blocking: variant.blocking,
         ..Task::new(
             name,
-            Kind::Random,
+            TaskKind::Random,
             Extent::new(Bytes(place * file.0), file).expect("far below 2^64"),
         )
     };
@@ -184,12 +184,12 @@ pub fn scenario(
 }
 
 /// The figures of a run of the fio job.
-pub fn outcome(report: &RunReport) -> Outcome {
+pub fn outcome(report: &RunReport) -> SlotOutcome {
     measure(report, SPAN)
 }
 
 /// The figures of a run whose tasks are called after their groups.
-fn measure(report: &RunReport, span: Span) -> Outcome {
+fn measure(report: &RunReport, span: Span) -> SlotOutcome {
     let sum = |group: &str, from: Nanos, to: Nanos| -> u64 {
         let of_group = report.tasks.iter().filter(|(name, _)| name.starts_with(group));
         let sums = of_group.map(|(_, task)| {
@@ -214,7 +214,7 @@ fn measure(report: &RunReport, span: Span) -> Outcome {
     let steps = || (0..).map(|step| Nanos(step * BIN.0)).take_while(|step| start + *step < end);
     let first = steps().find(|step| sum("g2", start + *step, start + *step + BIN) > 0);
     let rise = steps().find(|step| enough(start + *step));
-    Outcome {
+    SlotOutcome {
         g2_first_ms: first.map(ms),
         g2_rise_ms: rise.map(ms),
         g2_kib_s: kib_s(sum("g2", start, end), end.saturating_sub(start)),
@@ -298,13 +298,13 @@ pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
 }
 
 /// The whole table: one entry per figure.
-pub fn slots(seed: u64) -> Vec<Row> {
+pub fn slots(seed: u64) -> Vec<TableRow> {
     let mut rows = fio(seed);
     rows.extend(crowds::crowds(seed));
     rows
 }
 
-fn fio(seed: u64) -> Vec<Row> {
+fn fio(seed: u64) -> Vec<TableRow> {
     let mut jobs = Vec::new();
     for (_, g1, g2, class) in ROWS {
         let scheduler = recommended().name;
@@ -327,10 +327,10 @@ fn fio(seed: u64) -> Vec<Row> {
 /// The entries of a row under a variant.
 fn figures(
     (row, variant): (&'static str, &'static str),
-    outcome: &Outcome,
-    fifo: &Outcome,
+    outcome: &SlotOutcome,
+    fifo: &SlotOutcome,
     bound: fn(&str, &str, &str) -> Option<Bound>,
-) -> Vec<Row> {
+) -> Vec<TableRow> {
     let ratio = |part: Milli, of: Milli| {
         let magnitude = |n: Milli| u128::from(n.0.unsigned_abs());
         Milli::ratio(magnitude(part), magnitude(of)).unwrap_or_default()
@@ -344,7 +344,7 @@ fn figures(
             _ => ratio(outcome.total_kib_s, fifo.total_kib_s),
         };
         let bound = bound(row, variant, figure);
-        Some(Row {
+        Some(TableRow {
             table: TABLE,
             row,
             variant,

@@ -7,7 +7,7 @@
 //! tests that make the tables, as a whole by `iopace sim tables targets --page`.
 
 use super::format::{decimals, finish, plain_table, right};
-use super::{Row, congestion, further, geom, pace, slots};
+use super::{TableRow, congestion, further, geom, pace, slots};
 use comfy_table::Cell;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub const SOURCES: [(&str, &str); 5] = [
 /// How an entry came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum TargetOutcome {
     /// It meets its bound.
     Holds,
     /// It does not.
@@ -36,13 +36,13 @@ pub enum Outcome {
     Shown,
 }
 
-impl Outcome {
+impl TargetOutcome {
     /// As it stands in the table.
     pub fn word(self) -> &'static str {
         match self {
-            Outcome::Holds => "yes",
-            Outcome::FallsShort => "NO",
-            Outcome::Shown => "-",
+            TargetOutcome::Holds => "yes",
+            TargetOutcome::FallsShort => "NO",
+            TargetOutcome::Shown => "-",
         }
     }
 }
@@ -67,18 +67,18 @@ pub struct Entry {
     /// Our figure.
     pub measured: String,
     /// Whether that meets the bound.
-    pub outcome: Outcome,
+    pub outcome: TargetOutcome,
     /// Why it does not, or why it is not as in the source; empty where there is nothing to say.
     pub reason: &'static str,
 }
 
 /// The entries of these rows, in their order.
-pub fn entries(rows: &[Row]) -> Vec<Entry> {
+pub fn entries(rows: &[TableRow]) -> Vec<Entry> {
     rows.iter().filter_map(entry).collect()
 }
 
-fn entry(row: &Row) -> Option<Entry> {
-    let Row { table, row: name, variant, figure, unit, .. } = *row;
+fn entry(row: &TableRow) -> Option<Entry> {
+    let TableRow { table, row: name, variant, figure, unit, .. } = *row;
     let (words, reason) = match table {
         geom::TABLE => (geom::words(name, variant, figure), None),
         slots::TABLE => (slots::words(name, figure), slots::reason(name, variant, figure)),
@@ -89,7 +89,7 @@ fn entry(row: &Row) -> Option<Entry> {
         }
         _ => return None,
     };
-    let number = row.source.map(|value| decimals(&Row { value, ..row.clone() }));
+    let number = row.source.map(|value| decimals(&TableRow { value, ..row.clone() }));
     let source = words.map(str::to_owned).or(number);
     // A curve is its points.
     let is_shown = table == further::TABLE;
@@ -97,9 +97,9 @@ fn entry(row: &Row) -> Option<Entry> {
         return None;
     }
     let outcome = match row.holds {
-        Some(true) => Outcome::Holds,
-        Some(false) => Outcome::FallsShort,
-        None => Outcome::Shown,
+        Some(true) => TargetOutcome::Holds,
+        Some(false) => TargetOutcome::FallsShort,
+        None => TargetOutcome::Shown,
     };
     Some(Entry {
         table,
@@ -112,7 +112,7 @@ fn entry(row: &Row) -> Option<Entry> {
         measured: decimals(row),
         outcome,
         // A bound that holds needs no excuse.
-        reason: reason.filter(|_| outcome != Outcome::Holds).unwrap_or_default(),
+        reason: reason.filter(|_| outcome != TargetOutcome::Holds).unwrap_or_default(),
     })
 }
 
@@ -157,8 +157,8 @@ pub fn csv(entries: &[Entry]) -> String {
 
 fn count(entries: &[Entry]) -> String {
     let of = |outcome| entries.iter().filter(|one| one.outcome == outcome).count();
-    let (held, short) = (of(Outcome::Holds), of(Outcome::FallsShort));
-    let (all, shown) = (held + short, of(Outcome::Shown));
+    let (held, short) = (of(TargetOutcome::Holds), of(TargetOutcome::FallsShort));
+    let (all, shown) = (held + short, of(TargetOutcome::Shown));
     format!("{held} of {all} bounds hold; figures without one, beside the source: {shown}")
 }
 
@@ -183,7 +183,7 @@ One column of a source is missing: the third kernel that it measured for dirty t
 ";
 
 /// The section of a table, from its heading on.
-pub fn section(table: &str, rows: &[Row]) -> String {
+pub fn section(table: &str, rows: &[TableRow]) -> String {
     let about = SOURCES.iter().find(|(name, _)| *name == table).map_or("", |(_, about)| about);
     let all = entries(rows);
     let mut text = format!("\n## {table}\n{about}. {}.\n\n", count(&all));
@@ -198,10 +198,11 @@ pub fn section(table: &str, rows: &[Row]) -> String {
 }
 
 /// The whole page; `rows` are those of all tables of [`SOURCES`].
-pub fn page(rows: &[Row]) -> String {
+pub fn page(rows: &[TableRow]) -> String {
     let mut text = HEAD.to_owned();
     for (table, _) in SOURCES {
-        let of_table: Vec<Row> = rows.iter().filter(|row| row.table == table).cloned().collect();
+        let of_table: Vec<TableRow> =
+            rows.iter().filter(|row| row.table == table).cloned().collect();
         text.push_str(&section(table, &of_table));
     }
     text
@@ -212,8 +213,8 @@ mod tests {
     use super::*;
     use crate::milli::Milli;
 
-    fn row(variant: &'static str, figure: &'static str, holds: Option<bool>) -> Row {
-        Row {
+    fn row(variant: &'static str, figure: &'static str, holds: Option<bool>) -> TableRow {
+        TableRow {
             table: pace::TABLE,
             row: "rsync",
             variant,
@@ -237,9 +238,9 @@ mod tests {
         let all = entries(&rows);
         assert_eq!(all.len(), 3, "neither source nor bound: {all:?}");
         assert_eq!((&*all[0].source, &*all[0].bound), ("up to 3000", ""));
-        assert!(all[0].outcome == Outcome::Shown && !all[0].reason.is_empty());
-        assert!(all[1].outcome == Outcome::Holds && all[1].reason.is_empty());
-        assert!(all[2].outcome == Outcome::FallsShort && !all[2].reason.is_empty());
+        assert!(all[0].outcome == TargetOutcome::Shown && !all[0].reason.is_empty());
+        assert!(all[1].outcome == TargetOutcome::Holds && all[1].reason.is_empty());
+        assert!(all[2].outcome == TargetOutcome::FallsShort && !all[2].reason.is_empty());
         let count = "1 of 2 bounds hold; figures without one, beside the source: 1\n";
         assert!(text(&all).ends_with(count), "{}", text(&all));
         let lines: Vec<usize> = csv(&all).lines().map(|line| line.matches(',').count()).collect();

@@ -17,8 +17,8 @@
 //! # Sources
 //! Ratios of 4 and 16 to 1 are those that isol-bench (Ren et al., IISWC 2025) gives to two groups.
 
-use super::rivals::{self, MIXES, Mix, Who};
-use super::{Bound, Row};
+use super::rivals::{self, MIXES, RivalMix, RivalPrograms};
+use super::{Bound, TableRow};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::RunReport;
@@ -58,9 +58,9 @@ fn has_head(disk: &str) -> bool {
 /// one.
 fn scenario(
     disk: &'static str,
-    mix: &Mix,
+    mix: &RivalMix,
     weights: Option<(u32, u32)>,
-    who: Who,
+    who: RivalPrograms,
     seed: u64,
 ) -> Scenario {
     let variant = if weights.is_some() { recommended().name } else { "none" };
@@ -105,13 +105,17 @@ pub fn weights(
     seed: u64,
     disks: &[(&'static str, [&'static str; 5])],
     is_wanted: impl Fn(&str) -> bool,
-) -> Vec<Row> {
+) -> Vec<TableRow> {
     let mut cells = Vec::new();
     for (disk, names) in disks {
         for (mix, name) in MIXES.iter().zip(names).filter(|(_, name)| is_wanted(name)) {
-            cells.extend([Who::Small, Who::Big].map(|who| (*disk, *name, mix, None, who)));
+            cells.extend(
+                [RivalPrograms::Small, RivalPrograms::Big]
+                    .map(|who| (*disk, *name, mix, None, who)),
+            );
             let mixed = VARIANTS.map(|(_, reader, big)| Some((reader, big)));
-            cells.extend(mixed.map(|pair| (*disk, *name, mix, pair, Who::SmallBesideBig)));
+            cells
+                .extend(mixed.map(|pair| (*disk, *name, mix, pair, RivalPrograms::SmallBesideBig)));
         }
     }
     let reports = parallel::map(&cells, |(disk, _, mix, pair, who)| {
@@ -128,7 +132,17 @@ pub fn weights(
                 let bound = bound(figure);
                 let holds = bound.map(|bound| bound.holds(value, value));
                 let (table, source, bound) = (TABLE, None, bound.map(Bound::text));
-                rows.push(Row { table, row, variant, figure, unit, source, value, bound, holds });
+                rows.push(TableRow {
+                    table,
+                    row,
+                    variant,
+                    figure,
+                    unit,
+                    source,
+                    value,
+                    bound,
+                    holds,
+                });
             }
         }
     }

@@ -55,7 +55,7 @@ pub trait Workload: Debug + Send {
 
 /// The kinds of task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TaskKind {
     /// `dd bs=128k` reading the raw disk.
     DdRead,
     /// `dd` writing a file through the page cache.
@@ -80,41 +80,53 @@ pub enum Kind {
     Checkpoint,
 }
 
-impl Kind {
+impl TaskKind {
     /// Every kind with its word in a scenario and what it is.
-    pub const ALL: &[(Kind, &str, &str)] = &[
-        (Kind::DdRead, "dd-read", "dd bs=128k reading the raw disk"),
-        (Kind::DdWrite, "dd-write", "dd writing a file through the page cache, bs=128k or `block`"),
-        (Kind::Cvs, "cvs", "cvs update: small synchronous reads, some writes, think time"),
-        (Kind::Sequential, "sequential", "ascending requests of one size"),
-        (Kind::Random, "random", "requests of one size anywhere in a region"),
+    pub const ALL: &[(TaskKind, &str, &str)] = &[
+        (TaskKind::DdRead, "dd-read", "dd bs=128k reading the raw disk"),
         (
-            Kind::Postmark,
+            TaskKind::DdWrite,
+            "dd-write",
+            "dd writing a file through the page cache, bs=128k or `block`",
+        ),
+        (TaskKind::Cvs, "cvs", "cvs update: small synchronous reads, some writes, think time"),
+        (TaskKind::Sequential, "sequential", "ascending requests of one size"),
+        (TaskKind::Random, "random", "requests of one size anywhere in a region"),
+        (
+            TaskKind::Postmark,
             "postmark",
             "reads of whole small files of a pool, through the page cache",
         ),
-        (Kind::Rsync, "rsync", "files from a link of limited rate, written through the page cache"),
-        (Kind::Append, "append", "a log that grows by small buffered writes"),
-        (Kind::Rewrite, "rewrite", "one small block written again and again, buffered"),
-        (Kind::Database, "database", "transactions with a durable log, beside checkpoints in bulk"),
-        (Kind::Checkpoint, "checkpoint", "the checkpoints alone that belong to a database"),
+        (
+            TaskKind::Rsync,
+            "rsync",
+            "files from a link of limited rate, written through the page cache",
+        ),
+        (TaskKind::Append, "append", "a log that grows by small buffered writes"),
+        (TaskKind::Rewrite, "rewrite", "one small block written again and again, buffered"),
+        (
+            TaskKind::Database,
+            "database",
+            "transactions with a durable log, beside checkpoints in bulk",
+        ),
+        (TaskKind::Checkpoint, "checkpoint", "the checkpoints alone that belong to a database"),
     ];
 
     /// Its word in a scenario.
     pub fn name(self) -> &'static str {
-        let entry = Kind::ALL.iter().find(|(kind, ..)| *kind == self);
+        let entry = TaskKind::ALL.iter().find(|(kind, ..)| *kind == self);
         entry.map_or("?", |(_, name, _)| name)
     }
 
     /// The settings that a scenario may give a task of this kind, beside those of every task.
     pub fn settings(self) -> &'static [&'static str] {
         match self {
-            Kind::DdRead | Kind::Cvs => &[],
-            Kind::DdWrite | Kind::Append | Kind::Rewrite => &["block"],
-            Kind::Sequential | Kind::Random => generic::SETTINGS,
-            Kind::Postmark => &["files", "file_min", "file_max", "think"],
-            Kind::Rsync => &["block", "link", "file_min", "file_max"],
-            Kind::Database | Kind::Checkpoint => database::SETTINGS,
+            TaskKind::DdRead | TaskKind::Cvs => &[],
+            TaskKind::DdWrite | TaskKind::Append | TaskKind::Rewrite => &["block"],
+            TaskKind::Sequential | TaskKind::Random => generic::SETTINGS,
+            TaskKind::Postmark => &["files", "file_min", "file_max", "think"],
+            TaskKind::Rsync => &["block", "link", "file_min", "file_max"],
+            TaskKind::Database | TaskKind::Checkpoint => database::SETTINGS,
         }
     }
 }
@@ -136,7 +148,7 @@ pub struct Task {
     /// Its name in the report, unique in the scenario.
     pub name: String,
     /// What it does.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// When it begins.
     pub start: Instant,
     /// When it submits nothing more ([`Instant::NEVER`]: at the end of the run).
@@ -191,19 +203,19 @@ pub struct Task {
 
 impl Task {
     /// A task of that kind with the kind's own settings, over `region`, from beginning to end.
-    pub fn new(name: &str, kind: Kind, region: Extent) -> Task {
+    pub fn new(name: &str, kind: TaskKind, region: Extent) -> Task {
         let (block, think, buffered) = match kind {
-            Kind::DdRead => (dd::BLOCK, dd::READ_GAP, false),
-            Kind::DdWrite => (dd::BLOCK, write_gap(dd::BLOCK), true),
-            Kind::Cvs => (cvs::SIZE_MAX, cvs::THINK_MEAN, false),
-            Kind::Sequential => (dd::BLOCK, Nanos::ZERO, false),
-            Kind::Random => (Bytes::from_kib(4), Nanos::ZERO, false),
-            Kind::Postmark => (postmark::SIZES.1, postmark::THINK, true),
-            Kind::Rsync => (rsync::CHUNK, rsync::LINK.time_for(rsync::CHUNK), true),
-            Kind::Append | Kind::Rewrite => (writer::BLOCK, write_gap(writer::BLOCK), true),
-            Kind::Database | Kind::Checkpoint => (database::PAGE, database::THINK, false),
+            TaskKind::DdRead => (dd::BLOCK, dd::READ_GAP, false),
+            TaskKind::DdWrite => (dd::BLOCK, write_gap(dd::BLOCK), true),
+            TaskKind::Cvs => (cvs::SIZE_MAX, cvs::THINK_MEAN, false),
+            TaskKind::Sequential => (dd::BLOCK, Nanos::ZERO, false),
+            TaskKind::Random => (Bytes::from_kib(4), Nanos::ZERO, false),
+            TaskKind::Postmark => (postmark::SIZES.1, postmark::THINK, true),
+            TaskKind::Rsync => (rsync::CHUNK, rsync::LINK.time_for(rsync::CHUNK), true),
+            TaskKind::Append | TaskKind::Rewrite => (writer::BLOCK, write_gap(writer::BLOCK), true),
+            TaskKind::Database | TaskKind::Checkpoint => (database::PAGE, database::THINK, false),
         };
-        let (min, max) = if kind == Kind::Rsync { rsync::SIZES } else { postmark::SIZES };
+        let (min, max) = if kind == TaskKind::Rsync { rsync::SIZES } else { postmark::SIZES };
         Task {
             name: name.into(),
             kind,
@@ -236,13 +248,15 @@ impl Task {
     /// Bytes of the disk that it needs at least.
     pub fn needs(&self) -> Bytes {
         match self.kind {
-            Kind::DdRead | Kind::Cvs => Bytes::from_kib(128),
+            TaskKind::DdRead | TaskKind::Cvs => Bytes::from_kib(128),
             // Metadata and one block at least.
-            Kind::DdWrite => Bytes::from_mib(64),
-            Kind::Sequential | Kind::Random | Kind::Append | Kind::Rewrite => self.block,
-            Kind::Postmark => Postmark::needs(&self.files),
-            Kind::Rsync => Rsync::needs(&self.files),
-            Kind::Database | Kind::Checkpoint => {
+            TaskKind::DdWrite => Bytes::from_mib(64),
+            TaskKind::Sequential | TaskKind::Random | TaskKind::Append | TaskKind::Rewrite => {
+                self.block
+            }
+            TaskKind::Postmark => Postmark::needs(&self.files),
+            TaskKind::Rsync => Rsync::needs(&self.files),
+            TaskKind::Database | TaskKind::Checkpoint => {
                 let pages = u64::from(self.database.checkpoint_pages.max(1));
                 Bytes(self.database.log.0.saturating_add(self.block.0.saturating_mul(pages)))
             }
@@ -252,7 +266,7 @@ impl Task {
     /// What it finds in memory when the run begins, in the order in which it came there.
     pub fn warmed(&self, seed: u64) -> Vec<Extent> {
         match self.kind {
-            Kind::Postmark if self.warm => {
+            TaskKind::Postmark if self.warm => {
                 let random = Random::new(seed, &self.name);
                 Postmark::new(self.region, self.files, self.think, random).pages()
             }
@@ -276,23 +290,25 @@ impl Task {
             is_random,
         };
         match self.kind {
-            Kind::DdRead => Box::new(DdRead::new(self.region)),
-            Kind::DdWrite => Box::new(DdWrite::new(self.region, self.block)),
-            Kind::Cvs => Box::new(Cvs::new(self.region, random)),
-            Kind::Sequential => Box::new(Mixed::new(pattern(false), random)),
-            Kind::Random => Box::new(Mixed::new(pattern(true), random)),
-            Kind::Postmark => Box::new(Postmark::new(self.region, self.files, self.think, random)),
-            Kind::Rsync => {
+            TaskKind::DdRead => Box::new(DdRead::new(self.region)),
+            TaskKind::DdWrite => Box::new(DdWrite::new(self.region, self.block)),
+            TaskKind::Cvs => Box::new(Cvs::new(self.region, random)),
+            TaskKind::Sequential => Box::new(Mixed::new(pattern(false), random)),
+            TaskKind::Random => Box::new(Mixed::new(pattern(true), random)),
+            TaskKind::Postmark => {
+                Box::new(Postmark::new(self.region, self.files, self.think, random))
+            }
+            TaskKind::Rsync => {
                 Box::new(Rsync::new(self.region, self.block, self.link, self.files, random))
             }
-            Kind::Append => Box::new(Writer::append(self.region, self.block)),
-            Kind::Rewrite => Box::new(Writer::rewrite(self.region, self.block)),
-            Kind::Database => {
+            TaskKind::Append => Box::new(Writer::append(self.region, self.block)),
+            TaskKind::Rewrite => Box::new(Writer::rewrite(self.region, self.block)),
+            TaskKind::Database => {
                 let (page, think, buffered) = (self.block, self.think, self.buffered);
                 let all = self.region;
                 Box::new(Transactions::new(all, self.database, page, think, buffered, random))
             }
-            Kind::Checkpoint => {
+            TaskKind::Checkpoint => {
                 let (page, buffered) = (self.block, self.buffered);
                 Box::new(Checkpoints::new(self.region, self.database, page, buffered, random))
             }
@@ -344,7 +360,7 @@ mod tests {
 
     #[test]
     fn every_kind_stays_in_its_region_and_repeats_for_a_seed() {
-        for (kind, name, _) in Kind::ALL {
+        for (kind, name, _) in TaskKind::ALL {
             let region = region(1 << 30, 4 << 30);
             let task = Task::new(name, *kind, region);
             let (mut one, mut two) = (task.workload(5), task.workload(5));

@@ -4,7 +4,7 @@
 //! All coordinates come from whole numbers by additions and multiplications, so that the bytes are
 //! the same on every machine.
 
-use super::Trace;
+use super::RunTrace;
 use crate::look::Look;
 use crate::svg::{Area, Drawn, finish_svg};
 use iopace_core::time::Instant;
@@ -24,11 +24,11 @@ const RED: RGBColor = RGBColor(213, 94, 0);
 type Curve = (&'static str, RGBColor, Vec<u64>);
 
 /// The picture of a trace.
-pub fn svg(title: &str, trace: &Trace) -> String {
+pub fn svg(title: &str, trace: &RunTrace) -> String {
     finish_svg(SIZE, |root| draw(root, title, trace))
 }
 
-fn draw(root: &Area<'_>, title: &str, trace: &Trace) -> Drawn {
+fn draw(root: &Area<'_>, title: &str, trace: &RunTrace) -> Drawn {
     root.fill(&WHITE)?;
     let root = root.titled(title, ("sans-serif", 16))?;
     let panels = root.split_evenly((4, 1));
@@ -61,12 +61,12 @@ fn ms(at: Instant) -> u64 {
     at.0 / 1_000_000
 }
 
-fn end(trace: &Trace) -> u64 {
+fn end(trace: &RunTrace) -> u64 {
     let looks = trace.looks.last().map_or(0, |look| ms(look.at));
     trace.pauses.last().map_or(0, |pause| ms(pause.at)).max(looks).max(1)
 }
 
-fn draw_curves(panel: &Area<'_>, trace: &Trace, caption: &str, curves: &[Curve]) -> Drawn {
+fn draw_curves(panel: &Area<'_>, trace: &RunTrace, caption: &str, curves: &[Curve]) -> Drawn {
     // Lines without values (a policy that has no such figure) would only be noise at zero.
     let curves: Vec<&Curve> =
         curves.iter().filter(|(_, _, values)| values.iter().any(|v| *v > 0)).collect();
@@ -100,7 +100,7 @@ fn draw_curves(panel: &Area<'_>, trace: &Trace, caption: &str, curves: &[Curve])
     Ok(())
 }
 
-fn draw_pauses(panel: &Area<'_>, trace: &Trace) -> Drawn {
+fn draw_pauses(panel: &Area<'_>, trace: &RunTrace) -> Drawn {
     let longest = trace.pauses.iter().map(|pause| pause.pause.0 / 1_000).max().unwrap_or(0);
     let mut chart = ChartBuilder::on(panel)
         .caption("pauses of writers, ms", ("sans-serif", 13))

@@ -3,8 +3,8 @@
 
 #![allow(missing_docs, reason = "for the tests")]
 
-use iopace_sim::tables::targets::{Outcome, entries, section};
-use iopace_sim::tables::{Row, targets};
+use iopace_sim::tables::targets::{TargetOutcome, entries, section};
+use iopace_sim::tables::{TableRow, targets};
 use std::path::{Path, PathBuf};
 
 fn path() -> PathBuf {
@@ -23,7 +23,7 @@ fn found<'a>(page: &'a str, table: &str) -> &'a str {
 /// The section is what the rows make of it, and all that falls short has its reason. With
 /// IOPACE_UPDATE_DOCS or IOPACE_BLESS it is written.
 #[allow(dead_code, reason = "not every test has the whole table")]
-pub fn is_current(table: &str, rows: &[Row]) {
+pub fn is_current(table: &str, rows: &[TableRow]) {
     let wanted = section(table, rows);
     let page = std::fs::read_to_string(path()).unwrap_or_default();
     let is_written = ["IOPACE_UPDATE_DOCS", "IOPACE_BLESS"].map(std::env::var_os);
@@ -45,9 +45,9 @@ pub fn is_current(table: &str, rows: &[Row]) {
 
 /// A row that falls short says why, and so does a figure of the system as it was that is less than
 /// half or more than twice the source's.
-pub fn have_reasons(rows: &[Row]) {
+pub fn have_reasons(rows: &[TableRow]) {
     for one in entries(rows) {
-        let is_silent = one.outcome == Outcome::FallsShort && one.reason.is_empty();
+        let is_silent = one.outcome == TargetOutcome::FallsShort && one.reason.is_empty();
         assert!(!is_silent, "no reason in {}.rs: {one:?}", one.table);
     }
     for row in rows.iter().filter(|row| row.bound.is_none()) {
@@ -60,7 +60,7 @@ pub fn have_reasons(rows: &[Row]) {
 
 /// The section names the same figures, sources and bounds; what was measured is left out.
 #[allow(dead_code, reason = "only where the test has a part of the table")]
-pub fn names_the_same(table: &str, rows: &[Row]) {
+pub fn names_the_same(table: &str, rows: &[TableRow]) {
     let page = std::fs::read_to_string(path()).unwrap_or_default();
     let names = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| line.starts_with("| "));

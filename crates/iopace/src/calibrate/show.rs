@@ -3,7 +3,7 @@
 use super::Found;
 use crate::output::{finish, right, table};
 use crate::units;
-use iopace_disk::calibrate::{MEAN_ERROR_MAX, Nature, Row, Step, Unit, WORST_ERROR_MAX};
+use iopace_disk::calibrate::{FigureUnit, MEAN_ERROR_MAX, Nature, PlanStep, Row, WORST_ERROR_MAX};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -53,8 +53,8 @@ pub(super) fn text(found: &Found, out: Option<&Path>) -> String {
     text
 }
 
-fn names(steps: &[Step]) -> Vec<String> {
-    steps.iter().map(Step::to_string).collect()
+fn names(steps: &[PlanStep]) -> Vec<String> {
+    steps.iter().map(PlanStep::to_string).collect()
 }
 
 fn nature(nature: Nature) -> &'static str {
@@ -66,9 +66,9 @@ fn nature(nature: Nature) -> &'static str {
 
 fn figure(row: &Row, value: u64) -> String {
     match row.real.step.unit() {
-        Unit::BytesPerSec => format!("{}.{} MB/s", value / 1_000_000, value / 100_000 % 10),
-        Unit::PerSecond => format!("{value} /s"),
-        Unit::Nanos => units::time(value),
+        FigureUnit::BytesPerSec => format!("{}.{} MB/s", value / 1_000_000, value / 100_000 % 10),
+        FigureUnit::PerSecond => format!("{value} /s"),
+        FigureUnit::Nanos => units::time(value),
     }
 }
 

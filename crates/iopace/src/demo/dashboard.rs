@@ -16,7 +16,7 @@ use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig, Li
 use iopace_daemon::control::{self, Controlled, Port, Server};
 use iopace_daemon::daemon::Daemon;
 use iopace_sim::tables::geom;
-use iopace_sim::task::{Kind, Task};
+use iopace_sim::task::{Task, TaskKind};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -129,10 +129,10 @@ fn play(socket: &Path, stop: &Arc<AtomicBool>) -> io::Result<()> {
     let reader = |number: u64| Task {
         block: Bytes::from_kib(8),
         think: THINK,
-        ..Task::new(&format!("reader {number}"), Kind::Random, piece(16 + number, FILE_LEN))
+        ..Task::new(&format!("reader {number}"), TaskKind::Random, piece(16 + number, FILE_LEN))
     };
     let writer = |number: u64| {
-        Task::new(&format!("writer {number}"), Kind::DdWrite, piece(number, FILE_LEN))
+        Task::new(&format!("writer {number}"), TaskKind::DdWrite, piece(number, FILE_LEN))
     };
     let connect =
         |group: &str, task: Task| Client::start(socket, &format!("{DEVICE}@{group}"), &task, stop);

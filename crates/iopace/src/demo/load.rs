@@ -4,7 +4,7 @@ use iopace_core::request::Op;
 use iopace_core::stats::Histogram;
 use iopace_core::time::Nanos;
 use iopace_nbd::client::{Failure, Wanted};
-use iopace_sim::task::{Action, Kind, Task};
+use iopace_sim::task::{Action, Task, TaskKind};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -41,7 +41,7 @@ struct Shared {
 /// A running client.
 #[derive(Debug)]
 pub struct Client {
-    kind: Kind,
+    kind: TaskKind,
     shared: Arc<Mutex<Shared>>,
     ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TaskKind {
         self.kind
     }
 

@@ -21,7 +21,7 @@ use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_sim::milli::Milli;
 use iopace_sim::tables::geom;
-use iopace_sim::task::{Kind, Task};
+use iopace_sim::task::{Task, TaskKind};
 use load::{Client, Seen};
 use std::io;
 use std::path::Path;
@@ -273,7 +273,7 @@ impl Stage<'_> {
             for client in clients {
                 let seen = client.take();
                 match client.kind() {
-                    Kind::Cvs => (sum.cvs_count, sum.cvs) = (seen.count, seen),
+                    TaskKind::Cvs => (sum.cvs_count, sum.cvs) = (seen.count, seen),
                     _ => sum.dd_bytes = seen.bytes,
                 }
             }
@@ -304,7 +304,7 @@ fn figures(clients: &[Client], from: usize, to: usize, ticks: &[Tick]) -> Figure
     for tick in ticks {
         latencies.merge(&tick.cvs.latencies);
     }
-    let waiting = clients.iter().filter(|client| client.kind() == Kind::Cvs);
+    let waiting = clients.iter().filter(|client| client.kind() == TaskKind::Cvs);
     waiting.filter_map(Client::waiting).for_each(|time| latencies.record(time));
     let p99 = latencies.quantile(990);
     Figures {
@@ -317,7 +317,7 @@ fn figures(clients: &[Client], from: usize, to: usize, ticks: &[Tick]) -> Figure
 /// The programs of a row: `dd` first.
 fn programs(row: &str) -> Vec<Task> {
     let mut tasks = geom::tasks(row);
-    for task in tasks.iter_mut().filter(|task| task.kind == Kind::DdWrite) {
+    for task in tasks.iter_mut().filter(|task| task.kind == TaskKind::DdWrite) {
         let len = task.region.len().min(FILE_LEN);
         task.region = Extent::new(task.region.offset(), len).expect("smaller than it was");
     }

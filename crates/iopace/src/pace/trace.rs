@@ -13,7 +13,7 @@ use iopace_daemon::api::{DeviceReport, PictureReport, WindowReport};
 use iopace_daemon::clock;
 use iopace_daemon::control::Client;
 use iopace_sim::look::{Look, Pause};
-use iopace_sim::trace::{Trace, plot, png};
+use iopace_sim::trace::{RunTrace, plot, png};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -55,11 +55,11 @@ fn watch(
     name: &str,
     args: &PaceTraceArgs,
     stop: &AtomicBool,
-) -> Result<Trace, Failure> {
+) -> Result<RunTrace, Failure> {
     let shows_progress = std::io::stderr().is_terminal();
     let begin = clock::now();
     let end = begin + args.length;
-    let (mut trace, mut next, mut pauses) = (Trace::default(), begin, None);
+    let (mut trace, mut next, mut pauses) = (RunTrace::default(), begin, None);
     while next < end && !stop.load(Relaxed) {
         if let Some(left) = clock::until(next).filter(|left| !left.is_zero()) {
             thread::sleep(left.min(NAP));
@@ -103,8 +103,8 @@ fn look(at: Instant, device: &DeviceReport) -> Option<Look> {
     })
 }
 
-fn picture(report: &PictureReport) -> pace::Picture {
-    pace::Picture {
+fn picture(report: &PictureReport) -> pace::PacePicture {
+    pace::PacePicture {
         dirty: Bytes(report.dirty_bytes),
         freerun: Bytes(report.freerun_bytes),
         setpoint: Bytes(report.setpoint_bytes),
@@ -119,8 +119,8 @@ fn picture(report: &PictureReport) -> pace::Picture {
     }
 }
 
-fn window(report: &WindowReport) -> window::Picture {
-    window::Picture {
+fn window(report: &WindowReport) -> window::WindowPicture {
+    window::WindowPicture {
         depth: report.depth,
         narrowed: None,
         write_back_depth: report.write_back_depth,
@@ -130,7 +130,7 @@ fn window(report: &WindowReport) -> window::Picture {
     }
 }
 
-fn write(trace: &Trace, title: &str, args: &PaceTraceArgs) -> Result<(), Failure> {
+fn write(trace: &RunTrace, title: &str, args: &PaceTraceArgs) -> Result<(), Failure> {
     let put = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes)
             .map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))

@@ -9,8 +9,8 @@ use iopace_core::{sched, window};
 use iopace_daemon::printable;
 use iopace_sim::milli::Milli;
 use iopace_sim::parallel;
-use iopace_sim::recorded::report::{Figures, Report, Row};
-use iopace_sim::recorded::{File, Replay, Settings};
+use iopace_sim::recorded::report::{Figures, Report, ReportRow};
+use iopace_sim::recorded::{RecordedReplay, RecordingFile, ReplaySettings};
 use std::fmt::Write as _;
 use std::io::BufReader;
 
@@ -29,7 +29,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let name = path.display().to_string();
     let opened = super::open(path).map_err(Failure::usage)?;
-    let file = File::read(&name, BufReader::new(opened)).map_err(Failure::usage)?;
+    let file = RecordingFile::read(&name, BufReader::new(opened)).map_err(Failure::usage)?;
     if file.end.is_none() {
         note(format_args!("warning: {name} ends before its recording did: it was cut off"));
     }
@@ -47,13 +47,13 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let window = args.window.as_deref().and_then(window::find);
     let reports = parallel::map(&schedulers, |scheduler| {
-        let settings = Settings {
+        let settings = ReplaySettings {
             disk: args.disk.clone(),
             scheduler: *scheduler,
             window,
             on_time: args.on_time,
         };
-        let replay = Replay::new(&file, &settings).map_err(Failure::usage)?;
+        let replay = RecordedReplay::new(&file, &settings).map_err(Failure::usage)?;
         replay.run().map_err(Failure::new)
     });
     let reports = reports.into_iter().map(|report| {
@@ -127,7 +127,7 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
+fn cells(row: &ReportRow) -> Vec<Cell> {
     let (live, again, off) = (&row.recorded, &row.replayed, &row.off_percent);
     let percent = |off: Option<Milli>| {
         right(off.map_or_else(|| "-".into(), |off| format!("{:+.0} %", off.as_f64())))

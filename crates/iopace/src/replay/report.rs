@@ -6,7 +6,7 @@ use crate::output::Failure;
 use crate::study_output::{columns, write};
 use iopace_sim::report::ReplayReport;
 use iopace_sim::study::summary::Summary;
-use iopace_sim::study::{Outcome, html, plot, replay as study};
+use iopace_sim::study::{VariantOutcome, html, plot, replay as study};
 use iopace_sim::trace::png;
 
 /// What the files are called in the directory of `--out`.
@@ -20,7 +20,7 @@ pub(super) fn put(
     title: &str,
     setup: &str,
     reports: &[ReplayReport],
-    outcomes: &[Outcome],
+    outcomes: &[VariantOutcome],
     output: &OutputArgs,
 ) -> Result<(), Failure> {
     let page = || html::replay_page(title, setup, outcomes);

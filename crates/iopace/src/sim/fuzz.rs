@@ -4,7 +4,7 @@ use super::scenario_text;
 use crate::cli::FuzzArgs;
 use crate::output::{Failure, note_over, print};
 use crate::study_output::write;
-use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
+use iopace_sim::fuzz::{FOUND_MAX, SearchOutcome, search, trial};
 use iopace_sim::scenario::Scenario;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -57,7 +57,7 @@ fn try_many(args: &FuzzArgs) -> Result<(), Failure> {
     report(args, &outcome)
 }
 
-fn report(args: &FuzzArgs, outcome: &Outcome) -> Result<(), Failure> {
+fn report(args: &FuzzArgs, outcome: &SearchOutcome) -> Result<(), Failure> {
     for found in &outcome.found {
         let path = args.out.join(format!("fuzz-{}.toml", found.seed));
         write(&path, &found.text)?;

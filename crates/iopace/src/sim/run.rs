@@ -10,7 +10,7 @@ use iopace_sim::record::Recording;
 use iopace_sim::report::RunReport;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::fio::{Log, log};
-use iopace_sim::study::{Outcome, Variant, carry_out_one, html, outcomes, seeded};
+use iopace_sim::study::{StudyVariant, VariantOutcome, carry_out_one, html, outcomes, seeded};
 use std::path::Path;
 
 /// Carries out the command.
@@ -48,7 +48,8 @@ fn all_hold(name: &str, held: usize, all: usize) -> Result<(), Failure> {
 /// Runs the scenario as a study of itself: with several seeds, or for their columns.
 fn several(args: &RunArgs, name: &str, scenario: &Scenario) -> Result<(), Failure> {
     let scenarios = seeded(scenario, scenario.seed, args.seeds);
-    let variant = Variant { footing: scenarios.clone(), scenarios, ..Variant::plain(scenario) };
+    let variant =
+        StudyVariant { footing: scenarios.clone(), scenarios, ..StudyVariant::plain(scenario) };
     prepare("run", None, args.html.iter(), &[&args.file])?;
     let line = ProgressLine::begin();
     let all = outcomes(&[variant], &|done, all| line.show(done, all));
@@ -62,13 +63,13 @@ fn several(args: &RunArgs, name: &str, scenario: &Scenario) -> Result<(), Failur
 
 /// Records the run and writes what was asked for.
 fn recorded(args: &RunArgs, name: &str, scenario: &Scenario) -> Result<RunReport, Failure> {
-    let variant = Variant::plain(scenario);
+    let variant = StudyVariant::plain(scenario);
     let (report, recording) = carry_out_one(&variant);
     write_logs(args.write_bw_log.as_deref(), Log::Bandwidth, &recording)?;
     write_logs(args.write_lat_log.as_deref(), Log::Latency, &recording)?;
     let runs = vec![(report.clone(), recording)];
     if let Some(path) = &args.html {
-        let outcome = Outcome::of(&variant, &runs);
+        let outcome = VariantOutcome::of(&variant, &runs);
         study_output::write(path, html::page(name, scenario, &[outcome], &[]))?;
     }
     Ok(report)

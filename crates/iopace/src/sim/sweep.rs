@@ -5,8 +5,8 @@ use crate::cli::SweepArgs;
 use crate::output::{Failure, note, print};
 use crate::study_output::{ProgressLine, Study, prepare, put};
 use iopace_sim::scenario::Scenario;
-use iopace_sim::study::sweep::{Axis, Point, SEED, Store, hash, points};
-use iopace_sim::study::{Outcome, Variant, carry_out};
+use iopace_sim::study::sweep::{Axis, SEED, Store, SweepPoint, hash, points};
+use iopace_sim::study::{StudyVariant, VariantOutcome, carry_out};
 use iopace_sim::sweep;
 use iopace_sim::tables::slots;
 use std::collections::BTreeMap;
@@ -85,7 +85,10 @@ fn curve(args: &SweepArgs) -> Result<(), Failure> {
 
 /// Carries out the points that the store does not know yet, and remembers each as soon as it is
 /// done: whenever the program is ended, only what was being run is lost.
-fn carry_out_points(points: &[Point], path: Option<&Path>) -> Result<Vec<Outcome>, Failure> {
+fn carry_out_points(
+    points: &[SweepPoint],
+    path: Option<&Path>,
+) -> Result<Vec<VariantOutcome>, Failure> {
     let failed = |error: std::io::Error| {
         let name = path.map(|path| path.display().to_string()).unwrap_or_default();
         Failure::new(format!("{name} cannot be read or written: {error}"))
@@ -94,18 +97,18 @@ fn carry_out_points(points: &[Point], path: Option<&Path>) -> Result<Vec<Outcome
         Some((store, known)) => (Some(store), known),
         None => (None, BTreeMap::new()),
     };
-    let missing: Vec<&Point> =
+    let missing: Vec<&SweepPoint> =
         points.iter().filter(|point| !known.contains_key(&point.key)).collect();
     if missing.len() < points.len() {
         let done = points.len() - missing.len();
         let all = points.len();
         note(format_args!("{done} of {all} points are there already, from an earlier run"));
     }
-    let variants: Vec<Variant> = missing.iter().map(|point| point.variant.clone()).collect();
+    let variants: Vec<StudyVariant> = missing.iter().map(|point| point.variant.clone()).collect();
     let made = Mutex::new((store, known, None));
     let line = ProgressLine::begin();
     carry_out(&variants, &|done, all| line.show(done, all), &|place, runs| {
-        let outcome = Outcome::of(&variants[place], &runs);
+        let outcome = VariantOutcome::of(&variants[place], &runs);
         let key = &missing[place].key;
         let mut made = made.lock().expect("no holder panics");
         let (store, known, error) = &mut *made;

@@ -2,7 +2,7 @@
 
 use super::super::Ask;
 use crate::group::Weight;
-use crate::group::rates::Rate;
+use crate::group::rates::GroupRate;
 use crate::group::table::Groups;
 use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
@@ -21,7 +21,7 @@ const COST_ONE: u64 = 1 << 12;
 
 /// Order among the children of one node; the least is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct ServiceOrder {
     /// 0 while a guarantee is owed to it or somebody below it, else 1.
     pub(super) rank: u8,
     /// Slots taken, by weight.
@@ -34,7 +34,7 @@ pub(super) struct Key {
 
 /// One request that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     pub(super) ask: Ask,
     /// What the line's clock of time without budget showed when it came.
     mark: Nanos,
@@ -43,15 +43,15 @@ pub(super) struct Waiting {
 /// The requests of one group and lane that wait, in arrival order, and what the first one of them
 /// waited for, so that the wait of each can be told by two readings of a clock.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    queue: VecDeque<Waiting>,
+pub(super) struct LaneQueue {
+    queue: VecDeque<WaitingRequest>,
     /// Since when its first one is the first.
     since: Instant,
     /// For how long first ones waited for a limit.
     budget: Nanos,
 }
 
-impl Line {
+impl LaneQueue {
     /// How long the first one has waited for a limit, if the limits on its way open at `opens` and
     /// slots were missing last at `short`. Until a limit opens it is its business, and so is the
     /// time by which the caller's timer is late, but for that in which slots are missing. A limit
@@ -70,13 +70,13 @@ impl Line {
             self.since = now;
         }
         let mark = self.budget + self.unpaid(now, way);
-        self.queue.push_back(Waiting { ask, mark });
+        self.queue.push_back(WaitingRequest { ask, mark });
         self.queue.len() == 1
     }
 
     /// Takes the first one out, with its wait for limits.
     pub(super) fn pop(&mut self, now: Instant, way: (Instant, Instant)) -> Option<(Ask, Nanos)> {
-        let Waiting { ask, mark } = self.queue.pop_front()?;
+        let WaitingRequest { ask, mark } = self.queue.pop_front()?;
         self.budget += self.unpaid(now, way);
         self.since = now;
         Some((ask, self.budget.saturating_sub(mark)))
@@ -94,7 +94,7 @@ impl Line {
 /// What every request of a group, and of those below it, reads and writes: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Row {
+pub(super) struct GuaranteeRow {
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
@@ -111,10 +111,10 @@ pub(super) struct Row {
     pub(super) short_until: Instant,
 }
 
-impl Default for Row {
+impl Default for GuaranteeRow {
     /// That of a group without settings.
-    fn default() -> Row {
-        Row {
+    fn default() -> GuaranteeRow {
+        GuaranteeRow {
             own_taken: 0,
             taken: 0,
             cap: u32::MAX,
@@ -127,7 +127,7 @@ impl Default for Row {
     }
 }
 
-impl Row {
+impl GuaranteeRow {
     /// Charges a request to the group's own account, beside the accounts of the groups below.
     pub(super) fn charge_own(&mut self, bytes: Bytes) {
         self.floor = self.own_service.max(self.floor);
@@ -144,50 +144,55 @@ impl Row {
 
 /// A group on this device: what is needed once something waits.
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    pub(super) limits: Vec<Rate>,
-    pub(super) guarantees: Vec<Rate>,
+pub(super) struct GuaranteeNode {
+    pub(super) limits: Vec<GroupRate>,
+    pub(super) guarantees: Vec<GroupRate>,
     /// Its own requests that wait, in arrival order.
-    pub(super) lines: [Line; Lane::ALL.len()],
+    pub(super) lines: [LaneQueue; Lane::ALL.len()],
     /// Cap while somebody else's latency target is missed.
     pub(super) narrowed: Option<u32>,
     /// Children that could be served now; its own number stands for its own requests.
-    pub(super) ready: [Ordered<Key>; Lane::ALL.len()],
-    pub(super) own_listed: [Option<Key>; Lane::ALL.len()],
+    pub(super) ready: [Ordered<ServiceOrder>; Lane::ALL.len()],
+    pub(super) own_listed: [Option<ServiceOrder>; Lane::ALL.len()],
     /// Its keys in its parent's `ready`; those of the root are in nobody's.
-    pub(super) listed: [Option<Key>; Lane::ALL.len()],
+    pub(super) listed: [Option<ServiceOrder>; Lane::ALL.len()],
     /// When it has to be looked at again.
     pub(super) alarm: Option<Instant>,
 }
 
-impl Node {
+impl GuaranteeNode {
     /// When its limits are open for the lane.
     pub(super) fn opens(&self, lane: Lane) -> Instant {
         let rates = self.limits.iter().filter(|rate| rate.counts(lane));
-        rates.map(Rate::opens).max().unwrap_or(Instant::ZERO)
+        rates.map(GroupRate::opens).max().unwrap_or(Instant::ZERO)
     }
 
     /// When it is owed something of a guarantee for the lane.
     pub(super) fn owed(&self, lane: Lane) -> Instant {
         let rates = self.guarantees.iter().filter(|rate| rate.counts(lane));
-        rates.map(Rate::opens).min().unwrap_or(Instant::NEVER)
+        rates.map(GroupRate::opens).min().unwrap_or(Instant::NEVER)
     }
 
-    pub(super) fn own_key(&self, row: &Row, lane: Lane, id: GroupId) -> Option<Key> {
+    pub(super) fn own_key(
+        &self,
+        row: &GuaranteeRow,
+        lane: Lane,
+        id: GroupId,
+    ) -> Option<ServiceOrder> {
         let service = row.own_service.max(row.floor);
         let usage = usage(row.own_taken, Weight::DEFAULT);
         let waits = self.lines[lane as usize].len() > 0;
-        waits.then_some(Key { rank: 1, usage, service, id })
+        waits.then_some(ServiceOrder { rank: 1, usage, service, id })
     }
 
     /// Its place among its siblings in a lane, if it may go on; and when to look again if not.
     pub(super) fn key(
         &mut self,
         now: Instant,
-        row: &Row,
+        row: &GuaranteeRow,
         lane: Lane,
         (id, floor, groups): (GroupId, u64, &Groups),
-    ) -> (Option<Key>, Option<Instant>) {
+    ) -> (Option<ServiceOrder>, Option<Instant>) {
         let Some(first) = self.ready[lane as usize].first() else {
             return (None, None);
         };
@@ -197,7 +202,7 @@ impl Node {
         let mut rank = first.rank;
         let opens = self.opens(lane);
         if opens > now {
-            self.limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(Rate::wait);
+            self.limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(GroupRate::wait);
             return (None, Some(opens));
         }
         let owed = self.owed(lane);
@@ -206,12 +211,12 @@ impl Node {
             rank = 0;
         } else if !owed.is_never() {
             let owing = self.guarantees.iter_mut().filter(|rate| rate.counts(lane));
-            owing.for_each(Rate::wait);
+            owing.for_each(GroupRate::wait);
             again = Some(owed);
         }
         let service = row.service.max(floor);
         let usage = usage(row.taken, groups.weight(id));
-        (Some(Key { rank, usage, service, id }), again)
+        (Some(ServiceOrder { rank, usage, service, id }), again)
     }
 }
 

@@ -1,22 +1,22 @@
 //! The groups as this stage sees them: who waits, who may go on, and who is first.
 //!
 //! Every node keeps, for each lane, the set of its children that could be served now, ordered by
-//! [`Key`]; a node is in its parent's set exactly while something below it waits, its cap is not
-//! reached and its limits are open. So the next request is found by walking down the first entries,
-//! and every change costs the walk up: O(depth x log siblings). A group has a node once something
-//! of it, or below it, waits, or something is metered for it.
+//! [`ServiceOrder`]; a node is in its parent's set exactly while something below it waits, its cap
+//! is not reached and its limits are open. So the next request is found by walking down the first
+//! entries, and every change costs the walk up: O(depth x log siblings). A group has a node once
+//! something of it, or below it, waits, or something is metered for it.
 
-use super::node::{Key, Node, cost};
+use super::node::{GuaranteeNode, ServiceOrder, cost};
 use super::{Admit, GuaranteedSlots};
-use crate::group::rates::{Rate, Total};
-use crate::group::table::{Groups, Kind};
+use crate::group::rates::{GroupRate, Total};
+use crate::group::table::{Groups, SettingKind};
 use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::units::Bytes;
 
 impl GuaranteedSlots {
-    pub(super) fn node(&mut self, id: GroupId) -> &mut Node {
+    pub(super) fn node(&mut self, id: GroupId) -> &mut GuaranteeNode {
         self.nodes[id].get_or_insert_default()
     }
 
@@ -51,7 +51,8 @@ impl GuaranteedSlots {
 
     /// From when on no limit of the group or of one above it is closed for the lane.
     pub(super) fn opens(&self, id: GroupId, lane: Lane, groups: &Groups) -> Instant {
-        let limited = groups.chain(id, Kind::Limit).filter_map(|id| self.nodes[id].as_deref());
+        let limited =
+            groups.chain(id, SettingKind::Limit).filter_map(|id| self.nodes[id].as_deref());
         limited.map(|node| node.opens(lane)).max().unwrap_or(Instant::ZERO)
     }
 
@@ -75,15 +76,15 @@ impl GuaranteedSlots {
         let line = &mut self.node(group).lines[lane as usize];
         let (ask, budget) = line.pop(now, way).expect("its own requests are ready");
         let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
-        for id in groups.chain(group, Kind::Guarantee) {
+        for id in groups.chain(group, SettingKind::Guarantee) {
             let node = self.node(id);
             reserved |= node.owed(lane) <= now;
             node.guarantees.iter_mut().for_each(|rate| _ = rate.charge(now, lane, bytes, None));
         }
-        for id in groups.chain(group, Kind::Limit) {
+        for id in groups.chain(group, SettingKind::Limit) {
             let limits = &mut self.node(id).limits;
             if !ask.sync && matches!(lane, Lane::Write | Lane::WriteBack) {
-                limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(Rate::turn);
+                limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(GroupRate::turn);
             }
             let iops_size = groups.settings(id).max.iops_size;
             let mut total = Total::default();
@@ -177,7 +178,11 @@ impl GuaranteedSlots {
 }
 
 /// Exchanges an entry of an ordered set.
-fn relist(set: &mut Ordered<Key>, listed: &mut Option<Key>, key: Option<Key>) {
+fn relist(
+    set: &mut Ordered<ServiceOrder>,
+    listed: &mut Option<ServiceOrder>,
+    key: Option<ServiceOrder>,
+) {
     if *listed == key {
         return;
     }

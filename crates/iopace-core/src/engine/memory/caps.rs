@@ -2,7 +2,7 @@
 
 use crate::engine::ControlError;
 use crate::limits::TASK_CAPS_MAX;
-use crate::pace::{self, Pace, Policy};
+use crate::pace::{self, Pace, PacePolicy};
 use crate::request::TaskId;
 use crate::time::Instant;
 use core::num::NonZeroU64;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 /// Bytes per second that each capped task may dirty.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Caps(BTreeMap<TaskId, NonZeroU64>);
+pub(super) struct DirtyRateCaps(BTreeMap<TaskId, NonZeroU64>);
 
-impl Caps {
+impl DirtyRateCaps {
     /// Tells a policy of all of them.
     pub(super) fn tell(&self, now: Instant, pace: &mut dyn Pace) {
         for (task, rate) in &self.0 {
@@ -23,7 +23,7 @@ impl Caps {
     /// Caps a task, or lifts its cap, where that policy is at work.
     pub(super) fn set(
         &mut self,
-        policy: &Policy,
+        policy: &PacePolicy,
         task: TaskId,
         rate: Option<NonZeroU64>,
     ) -> Result<(), ControlError> {

@@ -5,7 +5,7 @@
 //! portions: it waits for stage pace until an instant, or for room behind all that came before it
 //! (the gate), or is on its way into memory.
 
-use crate::engine::buffered::{Buffered, Stand};
+use crate::engine::buffered::{BufferedWrite, WriteStage};
 use crate::engine::{WaitingNow, WriteId};
 use crate::request::{Area, GroupId, StageTimes, Tag, TaskId};
 use crate::stats::TaskPlace;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// The writes of one task.
 #[derive(Debug)]
-struct Line {
+struct TaskWrites {
     /// The one that moves.
     first: WriteId,
     rest: VecDeque<WriteId>,
@@ -28,11 +28,11 @@ struct Line {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Door {
-    entries: Vec<Option<Buffered>>,
+    entries: Vec<Option<BufferedWrite>>,
     free: Vec<u32>,
     last_sequence: u64,
     /// A task is in it while it has a write here.
-    lines: BTreeMap<TaskId, Line>,
+    lines: BTreeMap<TaskId, TaskWrites>,
     /// Writes that wait for an instant; entries that are out of date are passed over.
     timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     gate: VecDeque<WriteId>,
@@ -50,7 +50,7 @@ impl Door {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let waited = self.line_clocks(now, task);
-        let entry = Buffered {
+        let entry = BufferedWrite {
             sequence,
             tag,
             task,
@@ -59,7 +59,7 @@ impl Door {
             rest,
             arrived: now,
             asked: now,
-            stand: Stand::Line,
+            stand: WriteStage::Line,
             place: account,
             waited,
             since: now,
@@ -83,7 +83,7 @@ impl Door {
             }
             None => {
                 let (rest, waited) = (VecDeque::new(), StageTimes::default());
-                self.lines.insert(task, Line { first: id, rest, waited });
+                self.lines.insert(task, TaskWrites { first: id, rest, waited });
                 (id, true)
             }
         }
@@ -122,7 +122,7 @@ impl Door {
     }
 
     /// Takes a write out; the next one of its task, if there is one.
-    pub(super) fn leave(&mut self, now: Instant, id: WriteId) -> (Buffered, Option<WriteId>) {
+    pub(super) fn leave(&mut self, now: Instant, id: WriteId) -> (BufferedWrite, Option<WriteId>) {
         let entry = self.entries[id.place as usize].take().expect("the write exists");
         assert_eq!(entry.sequence, id.sequence, "a write of the past was ended");
         self.free.push(id.place);
@@ -142,7 +142,7 @@ impl Door {
     }
 
     /// The write, which must exist.
-    pub(super) fn get(&mut self, id: WriteId) -> &mut Buffered {
+    pub(super) fn get(&mut self, id: WriteId) -> &mut BufferedWrite {
         let entry = self.entries[id.place as usize].as_mut().expect("the write exists");
         assert_eq!(entry.sequence, id.sequence, "a write of the past");
         entry
@@ -150,7 +150,7 @@ impl Door {
 
     /// A write waits until an instant.
     pub(super) fn wait(&mut self, id: WriteId, at: Instant, reason: Reason) {
-        self.get(id).stand = Stand::Pace(at, reason);
+        self.get(id).stand = WriteStage::Pace(at, reason);
         self.timers.push(Reverse((at, id.sequence, id.place)));
     }
 
@@ -176,7 +176,7 @@ impl Door {
     fn stands_at(&self, at: Instant, sequence: u64, place: u32) -> bool {
         let entry = self.entries[place as usize].as_ref();
         let entry = entry.filter(|entry| entry.sequence == sequence);
-        entry.is_some_and(|entry| matches!(entry.stand, Stand::Pace(until, _) if until == at))
+        entry.is_some_and(|entry| matches!(entry.stand, WriteStage::Pace(until, _) if until == at))
     }
 
     /// The first instant that somebody waits for, and why.
@@ -185,7 +185,7 @@ impl Door {
             return (Instant::NEVER, Reason::Idle);
         };
         match self.entries[place as usize].as_ref().map(|entry| entry.stand) {
-            Some(Stand::Pace(_, reason)) => (at, reason),
+            Some(WriteStage::Pace(_, reason)) => (at, reason),
             _ => (at, Reason::Dirty),
         }
     }
@@ -194,7 +194,8 @@ impl Door {
     pub(super) fn ask_all(&mut self, now: Instant) {
         for Reverse((at, sequence, place)) in std::mem::take(&mut self.timers).into_sorted_vec() {
             if self.stands_at(at, sequence, place) {
-                let Stand::Pace(_, reason) = self.get(WriteId { place, sequence }).stand else {
+                let WriteStage::Pace(_, reason) = self.get(WriteId { place, sequence }).stand
+                else {
                     continue;
                 };
                 self.wait(WriteId { place, sequence }, now, reason);
@@ -204,14 +205,16 @@ impl Door {
 
     /// A write has passed and has to wait for room, behind those that wait already.
     pub(super) fn wait_for_room(&mut self, id: WriteId, size: Bytes) {
-        self.get(id).stand = Stand::Gate(size);
+        self.get(id).stand = WriteStage::Gate(size);
         self.gate.push_back(id);
     }
 
     /// The first one that waits for room, with what of it has passed.
     pub(super) fn at_gate(&mut self) -> Option<(WriteId, Bytes)> {
         let id = *self.gate.front()?;
-        let Stand::Gate(size) = self.get(id).stand else { unreachable!("it stands at the gate") };
+        let WriteStage::Gate(size) = self.get(id).stand else {
+            unreachable!("it stands at the gate")
+        };
         Some((id, size))
     }
 
@@ -229,7 +232,7 @@ impl Door {
     pub(super) fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
         for write in self.entries.iter().flatten() {
             let reason = match write.stand {
-                Stand::Writing { .. } => Reason::Idle,
+                WriteStage::Writing { .. } => Reason::Idle,
                 _ => match self.reason(write) {
                     Some(reason @ (Reason::Memory | Reason::Budget)) => reason,
                     _ => Reason::Dirty,
@@ -240,8 +243,8 @@ impl Door {
     }
 
     /// Why a write is not further yet: in line, for the reason of the first of its task.
-    fn reason(&self, write: &Buffered) -> Option<Reason> {
-        if write.stand != Stand::Line {
+    fn reason(&self, write: &BufferedWrite) -> Option<Reason> {
+        if write.stand != WriteStage::Line {
             return write.reason();
         }
         let first = self.lines.get(&write.task)?.first;

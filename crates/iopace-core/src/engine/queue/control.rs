@@ -10,7 +10,7 @@ use crate::group::table::Groups;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
 use crate::request::{GroupId, Lane, Outcome, RequestId, StageTimes, Submit};
 use crate::sched::{Algorithm, Changes, Params, Pop, fifo, guard::Guard};
-use crate::table::{Entry, State};
+use crate::table::{Entry, RequestState};
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
@@ -85,7 +85,7 @@ impl Queue {
         let event = Event::SchedulerExchanged {
             from: self.sched.algorithm.name,
             to: to.name,
-            moved_count: self.table.count(State::Queued),
+            moved_count: self.table.count(RequestState::Queued),
         };
         cx.stats.told.exchanged_count += 1;
         self.replace(cx, new, event);
@@ -133,13 +133,13 @@ impl Queue {
                 Some(at) => return Some(Dispatch::Wait(at, reason)),
                 None => Fault::Stalled,
             },
-            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
-                let reason = match (self.table.count(State::Waiting), self.table.at_device_count())
-                {
-                    (0, 0) => Reason::Idle,
-                    (0, _) => Reason::Disk,
-                    _ => self.admit_again.1,
-                };
+            Ok(Pop::Empty) if self.table.count(RequestState::Queued) == 0 => {
+                let reason =
+                    match (self.table.count(RequestState::Waiting), self.table.at_device_count()) {
+                        (0, 0) => Reason::Idle,
+                        (0, _) => Reason::Disk,
+                        _ => self.admit_again.1,
+                    };
                 return Some(Dispatch::Wait(Instant::NEVER, reason));
             }
             Ok(Pop::Empty) => Fault::Forgot,
@@ -152,7 +152,7 @@ impl Queue {
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
     fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
         let at = at.max(now + Nanos(1));
-        if self.table.count(State::Queued) == 0 || self.table.at_device_count() > 0 {
+        if self.table.count(RequestState::Queued) == 0 || self.table.at_device_count() > 0 {
             self.held_since = None;
             return Some(at);
         }
@@ -167,7 +167,8 @@ impl Queue {
     pub(super) fn audit(&mut self, cx: &mut Context) -> bool {
         self.audit_at = cx.now + AUDIT_AFTER;
         let is_old = |entry: &Entry| {
-            entry.state() == State::Queued && cx.now.since(entry.started) >= SCHEDULER_FORGETS
+            entry.state() == RequestState::Queued
+                && cx.now.since(entry.started) >= SCHEDULER_FORGETS
         };
         if !self.table.entries().any(is_old) {
             return false;
@@ -190,7 +191,7 @@ impl Queue {
         let event = Event::SchedulerFailed {
             name: self.sched.algorithm.name,
             fault,
-            recovered_count: self.table.count(State::Queued),
+            recovered_count: self.table.count(RequestState::Queued),
             dump: self.sched.dump(),
         };
         cx.stats.told.failed_over_count += 1;
@@ -204,7 +205,7 @@ impl Queue {
     #[cold]
     pub(super) fn end_admitted(&mut self, cx: &mut Context, id: RequestId, budget: Nanos) {
         let now = cx.now;
-        let entry = self.table.leave(id, State::Waiting);
+        let entry = self.table.leave(id, RequestState::Waiting);
         entry.admit(now, false, budget);
         let StageTimes { slot, budget, .. } = entry.times;
         entry.times = StageTimes { slot, budget, ..StageTimes::default() };
@@ -271,7 +272,7 @@ impl Queue {
     /// Whether something waits in stage admit.
     #[inline]
     pub(in crate::engine) fn has_waiting(&self) -> bool {
-        self.table.count(State::Waiting) > 0
+        self.table.count(RequestState::Waiting) > 0
     }
 
     /// Requests that came and have not ended.
@@ -288,8 +289,9 @@ impl Queue {
             params: self.sched.params.clone(),
             disk: self.sched.disk(),
             counters: self.sched.counters(),
-            waiting_count: self.table.count(State::Waiting),
-            queued_count: self.table.count(State::Queued) + self.table.count(State::Held),
+            waiting_count: self.table.count(RequestState::Waiting),
+            queued_count: self.table.count(RequestState::Queued)
+                + self.table.count(RequestState::Held),
             in_flight_count: self.table.at_device_count(),
             totals_count: self.table.totals(),
             nr_requests: self.admit.slots().0,
@@ -316,7 +318,7 @@ impl Queue {
     }
 
     /// How stage window stands.
-    pub(in crate::engine) fn window_picture(&self) -> window::Picture {
+    pub(in crate::engine) fn window_picture(&self) -> window::WindowPicture {
         self.window.picture()
     }
 
@@ -331,21 +333,21 @@ impl Queue {
             let group = entry.request.submit.group;
             let age = now.since(entry.request.arrived()) + entry.written;
             match entry.state() {
-                State::Waiting => {
+                RequestState::Waiting => {
                     let is_write_back = entry.run.is_some();
                     let lane = Lane::of(entry.request.submit.op);
                     let lane = if is_write_back { Lane::WriteBack } else { lane };
                     into.add_waiting(group, age, lane);
                 }
-                State::Queued => {
+                RequestState::Queued => {
                     let reason = match self.reason {
                         Reason::Window | Reason::Anticipation => self.reason,
                         _ => Reason::Turn,
                     };
                     into.add(group, age, reason);
                 }
-                State::Held => into.add(group, age, Reason::Window),
-                State::InFlight | State::Joined => {
+                RequestState::Held => into.add(group, age, Reason::Window),
+                RequestState::InFlight | RequestState::Joined => {
                     into.add_at_disk(group, age, now.since(entry.started));
                 }
             }

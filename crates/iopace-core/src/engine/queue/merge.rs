@@ -42,7 +42,7 @@
 use crate::limits::MERGE_PARTS_MAX;
 use crate::request::{Done, Extent, GroupId, Op, RequestId, Space, Submit, TaskId};
 use crate::sched::guard::Guard;
-use crate::table::{Entry, State, Table};
+use crate::table::{Entry, RequestState, Table};
 use crate::time::Instant;
 use crate::trace::Fault;
 use crate::units::Bytes;
@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The properties that all parts of a command have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct CommandKind {
     task: TaskId,
     group: GroupId,
     op: Op,
@@ -60,9 +60,9 @@ struct Kind {
     is_write_back: bool,
 }
 
-impl Kind {
+impl CommandKind {
     /// The kind of a request; `None` if it goes alone.
-    fn of(entry: &Entry) -> Option<Kind> {
+    fn of(entry: &Entry) -> Option<CommandKind> {
         let Submit { task, group, op, sync, fua, .. } = entry.request.submit;
         // Files of a mount are written back one run at a time.
         let space = entry.request.space;
@@ -70,7 +70,7 @@ impl Kind {
         let is_transfer = matches!(op, Op::Read | Op::Write) && !is_of_file;
         let is_ordinary = !fua && !entry.request.is_reserved();
         let is_write_back = entry.run.is_some();
-        let kind = Kind { task, group, op, space, is_awaited: sync, is_write_back };
+        let kind = CommandKind { task, group, op, space, is_awaited: sync, is_write_back };
         (is_transfer && is_ordinary).then_some(kind)
     }
 }
@@ -80,11 +80,11 @@ const LEAST: RequestId = RequestId { slot: 0, sequence: 0 };
 
 /// Queued requests by where they begin, or by where they end.
 #[derive(Debug, Default)]
-struct Places(BTreeSet<(Kind, Bytes, RequestId)>);
+struct Places(BTreeSet<(CommandKind, Bytes, RequestId)>);
 
 impl Places {
     /// One that is there.
-    fn at(&self, kind: Kind, at: Bytes) -> Option<RequestId> {
+    fn at(&self, kind: CommandKind, at: Bytes) -> Option<RequestId> {
         let &(of, there, id) = self.0.range((kind, at, LEAST)..).next()?;
         ((of, there) == (kind, at)).then_some(id)
     }
@@ -132,7 +132,7 @@ impl Merge {
     }
 
     /// A request leaves it: its kind and extent, if others may join it.
-    fn leave(&mut self, id: RequestId, table: &Table) -> Option<(Kind, Extent)> {
+    fn leave(&mut self, id: RequestId, table: &Table) -> Option<(CommandKind, Extent)> {
         let (kind, extent) = known(id, table)?;
         self.begins.0.remove(&(kind, extent.offset(), id));
         self.ends.0.remove(&(kind, extent.end(), id));
@@ -140,7 +140,7 @@ impl Merge {
     }
 
     /// The queued request that continues what there is of a command, at its end or its beginning.
-    fn next(&self, kind: Kind, whole: Extent, is_back: bool) -> Option<RequestId> {
+    fn next(&self, kind: CommandKind, whole: Extent, is_back: bool) -> Option<RequestId> {
         match is_back {
             true => self.begins.at(kind, whole.end()),
             false => self.ends.at(kind, whole.offset()),
@@ -207,7 +207,7 @@ impl Merge {
         let own = entry.request.extent().len();
         match merge {
             None => Some(own),
-            Some(_) if entry.state() == State::Joined => None,
+            Some(_) if entry.state() == RequestState::Joined => None,
             Some(merge) => Some(merge.commands.get(&id).map_or(own, |whole| whole.len())),
         }
     }
@@ -236,7 +236,7 @@ impl Merge {
 }
 
 /// The kind and the place of a request that others may join.
-fn known(id: RequestId, table: &Table) -> Option<(Kind, Extent)> {
+fn known(id: RequestId, table: &Table) -> Option<(CommandKind, Extent)> {
     let entry = table.entry(id)?;
-    Some((Kind::of(entry)?, entry.request.extent()))
+    Some((CommandKind::of(entry)?, entry.request.extent()))
 }

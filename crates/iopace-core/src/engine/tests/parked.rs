@@ -37,7 +37,7 @@ impl World {
         World::with(&pace::none::POLICY)
     }
 
-    fn with(pace: &'static pace::Policy) -> World {
+    fn with(pace: &'static pace::PacePolicy) -> World {
         let gib = |count: u64| Bytes(count << 30);
         let memory = Thresholds { background: gib(1), limit: gib(2) };
         let engine = Engine::new(Config { window_depth: 8, memory, pace, ..Config::default() });

@@ -3,7 +3,7 @@
 use super::*;
 use crate::group::Settings;
 use crate::group::accounts::Account;
-use crate::pace::{self, Policy};
+use crate::pace::{self, PacePolicy};
 use crate::request::{Stage, StageTimes};
 use core::num::NonZeroU64;
 use std::collections::BTreeMap;
@@ -224,7 +224,7 @@ fn window_dominates_for_one_task_with_a_long_queue() {
     assert_eq!((now.count(Reason::Window), now.count(Reason::Disk)), (60, 4));
 }
 
-fn with_pace(pace: &'static Policy, limit: u64) -> Config {
+fn with_pace(pace: &'static PacePolicy, limit: u64) -> Config {
     let memory = Thresholds { background: Bytes(limit / 2), limit: Bytes(limit) };
     Config { pace, memory, window_depth: 4, ..Config::default() }
 }

@@ -26,7 +26,7 @@ fn numbers(ids: impl Iterator<Item = GroupId>) -> Vec<u32> {
 }
 
 fn limits(groups: &Groups, id: u32) -> Vec<u32> {
-    numbers(groups.chain(GroupId(id), Kind::Limit))
+    numbers(groups.chain(GroupId(id), SettingKind::Limit))
 }
 
 /// The chain of each group is that of the walk through all above it.
@@ -37,7 +37,7 @@ fn check(groups: &Groups) {
             continue;
         }
         let way: Vec<GroupId> = groups.up(id).chain([GroupId::ROOT]).collect();
-        for kind in Kind::ALL {
+        for kind in SettingKind::ALL {
             let walked = way.iter().copied().filter(|id| kind.is_set(groups.settings(*id)));
             assert_eq!(numbers(groups.chain(id, kind)), numbers(walked), "{id:?} {kind:?}");
         }
@@ -90,7 +90,7 @@ fn a_chain_has_the_groups_above_that_matter() {
     let target = Settings { latency: Some(Nanos(1)), ..limited() };
     groups.set(GroupId(2), GroupId(1), &target);
     assert_eq!(limits(&groups, 3), [3, 2, 1, 0]);
-    assert_eq!(numbers(groups.chain(GroupId(3), Kind::Target)), [2]);
+    assert_eq!(numbers(groups.chain(GroupId(3), SettingKind::Target)), [2]);
     groups.set(GroupId::ROOT, GroupId::ROOT, &Settings::default());
     groups.set(GroupId(1), GroupId::ROOT, &Settings::default());
     assert_eq!((limits(&groups, 3), limits(&groups, 99)), (vec![3, 2], vec![]));

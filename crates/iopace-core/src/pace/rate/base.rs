@@ -33,7 +33,7 @@ const STEPS: u64 = 8;
 
 /// The base rate of one group of tasks, bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Base {
+pub(super) struct BaseRate {
     pub(super) rate: u64,
     /// The last estimate.
     pub(super) balanced: u64,
@@ -41,7 +41,7 @@ pub(super) struct Base {
 
 /// What an interval has shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
+pub(super) struct IntervalFigures {
     /// Position, in 1/65536.
     pub(super) position: u64,
     pub(super) dirty_rate: BytesPerSec,
@@ -50,9 +50,9 @@ pub(super) struct Shown {
     pub(super) tasks_count: u32,
 }
 
-impl Base {
-    pub(super) fn new(rate: BytesPerSec) -> Base {
-        Base { rate: rate.0, balanced: rate.0 }
+impl BaseRate {
+    pub(super) fn new(rate: BytesPerSec) -> BaseRate {
+        BaseRate { rate: rate.0, balanced: rate.0 }
     }
 
     /// What a task gets at a position.
@@ -68,7 +68,7 @@ impl Base {
     }
 
     /// Learns from an interval.
-    pub(super) fn update(&mut self, shown: &Shown) {
+    pub(super) fn update(&mut self, shown: &IntervalFigures) {
         let bandwidth = shown.bandwidth.0.max(RATE_MIN);
         self.rate = self.rate.clamp(RATE_MIN, bandwidth);
         let task_rate = self.task_rate(shown.position);
@@ -100,9 +100,9 @@ fn step(rate: u64, gap: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn shown(position: u64, dirty_rate: u64, bandwidth: u64, tasks_count: u32) -> Shown {
+    fn shown(position: u64, dirty_rate: u64, bandwidth: u64, tasks_count: u32) -> IntervalFigures {
         let (dirty_rate, bandwidth) = (BytesPerSec(dirty_rate), BytesPerSec(bandwidth));
-        Shown { position, dirty_rate, bandwidth, tasks_count }
+        IntervalFigures { position, dirty_rate, bandwidth, tasks_count }
     }
 
     const BANDWIDTH: u64 = 100_000_000;
@@ -112,7 +112,7 @@ mod tests {
         for tasks in [1, 10, 100, 1_000, 10_000] {
             for start in [1_000, 1_000_000, BANDWIDTH] {
                 for position in [ONE / 2, ONE, ONE * 3 / 2] {
-                    let mut base = Base::new(BytesPerSec(start));
+                    let mut base = BaseRate::new(BytesPerSec(start));
                     let dirty_rate = base.task_rate(position) * tasks;
                     base.update(&shown(position, dirty_rate, BANDWIDTH, u32::MAX));
                     let gap = base.balanced.abs_diff(BANDWIDTH / tasks);
@@ -125,12 +125,12 @@ mod tests {
     #[test]
     fn p2_it_does_not_move_while_position_and_estimate_disagree() {
         // Twice as fast as it should be, and dirty memory below the set point all the same.
-        let mut base = Base::new(BytesPerSec(2_000_000));
+        let mut base = BaseRate::new(BytesPerSec(2_000_000));
         base.update(&shown(ONE + 1, 200_000_000, BANDWIDTH, 100));
         base.update(&shown(ONE + 1, 200_000_000, BANDWIDTH, 100));
         assert_eq!((base.rate, base.balanced), (2_000_000, 1_000_015));
         // Half as fast, and above it.
-        let mut base = Base::new(BytesPerSec(500_000));
+        let mut base = BaseRate::new(BytesPerSec(500_000));
         base.update(&shown(ONE, 50_000_000, BANDWIDTH, 100));
         base.update(&shown(ONE, 50_000_000, BANDWIDTH, 100));
         assert_eq!((base.rate, base.balanced), (500_000, 1_000_000));
@@ -141,7 +141,7 @@ mod tests {
         for tasks in [1, 10, 100, 1_000, 10_000] {
             for start in [10_000, 100_000, 10_000_000, BANDWIDTH] {
                 let wanted = BANDWIDTH / tasks;
-                let mut base = Base::new(BytesPerSec(start));
+                let mut base = BaseRate::new(BytesPerSec(start));
                 for _ in 0..20 {
                     // Position as it is far from the set point on the side where the error leads.
                     let position = if base.rate < wanted { ONE * 2 } else { ONE / 4 };
@@ -159,7 +159,7 @@ mod tests {
             for dirty_rate in [0, 1, BANDWIDTH, u64::MAX] {
                 for bandwidth in [0, 1, BANDWIDTH, 1 << 56] {
                     for tasks in [0, 1, u32::MAX] {
-                        let mut base = Base::new(BytesPerSec(BANDWIDTH));
+                        let mut base = BaseRate::new(BytesPerSec(BANDWIDTH));
                         for _ in 0..5 {
                             base.update(&shown(position, dirty_rate, bandwidth, tasks));
                             let most = bandwidth.max(RATE_MIN);

@@ -13,7 +13,7 @@
 use super::pause::PAGE;
 use crate::group::Limits;
 use crate::group::Rates;
-use crate::group::rates::{Rate, Total, limit_rates, pieces};
+use crate::group::rates::{GroupRate, Total, limit_rates, pieces};
 use crate::request::Lane;
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -24,15 +24,15 @@ const PORTIONS_PER_SEC: u64 = 250;
 
 /// The meters of one group.
 #[derive(Debug, Default)]
-pub(super) struct Caps {
+pub(super) struct CapMeters {
     limits: Limits,
-    bytes: Vec<Rate>,
-    operations: Vec<Rate>,
+    bytes: Vec<GroupRate>,
+    operations: Vec<GroupRate>,
     /// The largest portion.
     portion: u64,
 }
 
-impl Caps {
+impl CapMeters {
     /// Takes over limits; true if they are others than before. Nothing is owed to the new ones.
     pub(super) fn set(&mut self, now: Instant, limits: &Limits) -> bool {
         if *limits == self.limits {
@@ -41,7 +41,7 @@ impl Caps {
         self.limits = *limits;
         let rates = limit_rates(now, limits).into_iter();
         let of_writes = rates.filter(|rate| rate.counts(Lane::Write));
-        (self.bytes, self.operations) = of_writes.partition(Rate::counts_bytes);
+        (self.bytes, self.operations) = of_writes.partition(GroupRate::counts_bytes);
         self.portion = match self.bytes_s() {
             u64::MAX => u64::MAX,
             rate => (rate / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE),
@@ -64,7 +64,7 @@ impl Caps {
     pub(super) fn opens(&self, done: Bytes, size: Bytes) -> Instant {
         let begins = pieces(done, size, self.limits.iops_size) > 0;
         let operations = self.operations.iter().filter(|_| begins);
-        let opens = self.bytes.iter().chain(operations).map(Rate::opens);
+        let opens = self.bytes.iter().chain(operations).map(GroupRate::opens);
         opens.max().unwrap_or(Instant::ZERO)
     }
 
@@ -78,7 +78,7 @@ impl Caps {
         for rate in self.operations.iter_mut().filter(|_| pieces > 0) {
             rate.charge_operations(now, pieces);
         }
-        self.bytes.iter_mut().chain(&mut self.operations).for_each(Rate::wait);
+        self.bytes.iter_mut().chain(&mut self.operations).for_each(GroupRate::wait);
     }
 
     /// Charges a request to what counts reads and writes together.

@@ -1,11 +1,11 @@
 //! What the rate policy knows of each group: its limits, its base rate, what it did lately.
 
-use super::base::Base;
-use super::caps::Caps;
+use super::base::BaseRate;
+use super::caps::CapMeters;
 use super::pause::Tempo;
 use super::position::ONE;
 use crate::group::table::Column;
-use crate::pace::Picture;
+use crate::pace::PacePicture;
 use crate::request::GroupId;
 use crate::time::Nanos;
 use crate::units::BytesPerSec;
@@ -15,9 +15,9 @@ const SURGE_TASKS: u32 = 8;
 
 /// One group.
 #[derive(Debug, Default)]
-pub(super) struct Group {
-    pub(super) caps: Caps,
-    pub(super) base: Base,
+pub(super) struct PacedGroup {
+    pub(super) caps: CapMeters,
+    pub(super) base: BaseRate,
     /// What it may have of the device's bandwidth.
     pub(super) bandwidth: BytesPerSec,
     /// The same as part of the whole, in 1/65536.
@@ -51,20 +51,20 @@ pub(super) struct Group {
     pub(super) node: (u32, usize),
 }
 
-impl Group {
-    fn new(rate: BytesPerSec) -> Group {
-        Group {
-            base: Base::new(rate),
+impl PacedGroup {
+    fn new(rate: BytesPerSec) -> PacedGroup {
+        PacedGroup {
+            base: BaseRate::new(rate),
             bandwidth: rate,
             fraction: ONE,
             share: ONE,
-            ..Group::default()
+            ..PacedGroup::default()
         }
     }
 
     /// Its rates beside the marks, for those who look.
-    pub(super) fn picture(&self, position: u64, pause: Nanos, marks: Picture) -> Picture {
-        Picture {
+    pub(super) fn picture(&self, position: u64, pause: Nanos, marks: PacePicture) -> PacePicture {
+        PacePicture {
             base_rate: BytesPerSec(self.base.rate),
             balanced_rate: BytesPerSec(self.base.balanced),
             task_rate: BytesPerSec(self.base.task_rate(position)),
@@ -83,7 +83,7 @@ impl Group {
 /// All groups. The root is always there.
 #[derive(Debug)]
 pub(super) struct States {
-    groups: Column<Option<Box<Group>>>,
+    groups: Column<Option<Box<PacedGroup>>>,
     /// Those that dirtied lately.
     pub(super) active: Vec<GroupId>,
 }
@@ -96,20 +96,20 @@ impl States {
     }
 
     /// The group; a new one if it is not known.
-    pub(super) fn enter(&mut self, id: GroupId, rate: BytesPerSec) -> &mut Group {
-        self.groups[id].get_or_insert_with(|| Box::new(Group::new(rate)))
+    pub(super) fn enter(&mut self, id: GroupId, rate: BytesPerSec) -> &mut PacedGroup {
+        self.groups[id].get_or_insert_with(|| Box::new(PacedGroup::new(rate)))
     }
 
-    pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
+    pub(super) fn get(&self, id: GroupId) -> Option<&PacedGroup> {
         self.groups[id].as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
+    pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut PacedGroup> {
         self.groups[id].as_deref_mut()
     }
 
     /// The limits of a group that has some.
-    pub(super) fn caps(&mut self, id: GroupId) -> &mut Caps {
+    pub(super) fn caps(&mut self, id: GroupId) -> &mut CapMeters {
         &mut self.groups[id].as_mut().expect("a group with limits was told of").caps
     }
 

@@ -1,9 +1,9 @@
 //! One question of one task: whether it still waits, how much it may dirty, what that is charged.
 
-use super::groups::{Group, States};
+use super::groups::{PacedGroup, States};
 use super::pause::{PAGE, Tempo, pause, settled};
-use super::task::{Stand, Task};
-use crate::group::table::{Groups, Kind};
+use super::task::{PaceWait, PacedTask};
+use crate::group::table::{Groups, SettingKind};
 use crate::pace::{Grant, Write};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, scaled};
@@ -20,7 +20,7 @@ pub(super) enum Pass {
 /// What a task that waits is told: an answer, or that it may ask anew, and whether its pause is
 /// over.
 pub(super) fn still_waits(
-    task: &mut Task,
+    task: &mut PacedTask,
     now: Instant,
     generation: u8,
     is_free: bool,
@@ -29,13 +29,13 @@ pub(super) fn still_waits(
     let is_due = now >= task.until;
     // Early, it may go on only if what it waits for is void.
     match std::mem::take(&mut task.stand) {
-        Stand::Free => Ok(false),
-        Stand::Ticket if task.generation != generation => Ok(is_due),
-        Stand::Ticket if is_due => Err(Grant::Pass(Bytes(u64::from(task.ticket).min(size)))),
-        Stand::Rate if is_due || is_free => Ok(is_due),
+        PaceWait::Free => Ok(false),
+        PaceWait::Ticket if task.generation != generation => Ok(is_due),
+        PaceWait::Ticket if is_due => Err(Grant::Pass(Bytes(u64::from(task.ticket).min(size)))),
+        PaceWait::Rate if is_due || is_free => Ok(is_due),
         stand => {
             task.stand = stand;
-            let is_limit = stand == Stand::Ticket;
+            let is_limit = stand == PaceWait::Ticket;
             let reason = if is_limit { Reason::Budget } else { Reason::Dirty };
             Err(Grant::Wait(task.until, reason))
         }
@@ -44,8 +44,8 @@ pub(super) fn still_waits(
 
 /// What a task may dirty now at its rate, or until when it pauses. No more than `room`.
 pub(super) fn paced(
-    task: &mut Task,
-    group: &mut Group,
+    task: &mut PacedTask,
+    group: &mut PacedGroup,
     (now, is_due): (Instant, bool),
     tempo: &Tempo,
     room: u64,
@@ -58,7 +58,7 @@ pub(super) fn paced(
             0 => (now + tempo.stop, task.clock.max(now + tempo.stop)),
             _ => pause(task.clock, now),
         };
-        (task.clock, task.until, task.stand) = (clock, until, Stand::Rate);
+        (task.clock, task.until, task.stand) = (clock, until, PaceWait::Rate);
         return Err(until);
     }
     if group.is_surging() && task.clock == now {
@@ -73,13 +73,13 @@ pub(super) fn paced(
 /// also how much of it is fresh.
 pub(super) fn charge(
     (states, groups): (&mut States, &Groups),
-    task: &mut Task,
+    task: &mut PacedTask,
     (now, generation): (Instant, u8),
     write: &Write,
     mut granted: u64,
     pass: &Pass,
 ) -> (Grant, u64) {
-    let (size, limited) = (write.size.0, groups.chain(write.group, Kind::Limit));
+    let (size, limited) = (write.size.0, groups.chain(write.group, SettingKind::Limit));
     let mut at = now;
     for id in limited.clone() {
         granted = granted.min(states.caps(id).portion());
@@ -102,7 +102,7 @@ pub(super) fn charge(
         Pass::Paced(tempo) => settled(task.clock, at) + Nanos(tempo.cost(fresh)),
     };
     if at > now {
-        (task.until, task.stand) = (at, Stand::Ticket);
+        (task.until, task.stand) = (at, PaceWait::Ticket);
         (task.ticket, task.generation) = (granted as u32, generation);
         return (Grant::Wait(at, Reason::Budget), fresh);
     }

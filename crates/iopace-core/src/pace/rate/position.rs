@@ -23,7 +23,7 @@
 //!
 //! Ratios are in 1/65536. Source: wb_position_ratio of Linux (mm/page-writeback.c), Wu Fengguang.
 
-use crate::pace::{Budget, Picture, Thresholds};
+use crate::pace::{Budget, PacePicture, Thresholds};
 use crate::time::Nanos;
 use crate::units::{Bytes, BytesPerSec, scaled};
 
@@ -65,12 +65,12 @@ impl Curve {
     }
 
     /// The marks, for those who look.
-    pub(super) fn picture(&self) -> Picture {
-        Picture {
+    pub(super) fn picture(&self) -> PacePicture {
+        PacePicture {
             freerun: Bytes(self.freerun),
             setpoint: Bytes(self.setpoint),
             limit: Bytes(self.limit),
-            ..Picture::default()
+            ..PacePicture::default()
         }
     }
 
@@ -109,7 +109,7 @@ fn line(dirty: u64, setpoint: u64, span: u64) -> u64 {
 
 /// A device in the memory of all.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct DevicePosition {
     pub(super) device: Curve,
     all: Curve,
     /// Dirty memory of all other devices.
@@ -118,10 +118,11 @@ pub(super) struct Place {
     span: u64,
 }
 
-impl Place {
-    pub(super) fn new(budget: &Budget, bandwidth: BytesPerSec, gap: Nanos) -> Place {
+impl DevicePosition {
+    pub(super) fn new(budget: &Budget, bandwidth: BytesPerSec, gap: Nanos) -> DevicePosition {
         let (device, all) = (Curve::new(&budget.device), Curve::new(&budget.all));
-        let mut place = Place { device, all, elsewhere: budget.dirty_elsewhere.0, span: 1 };
+        let mut place =
+            DevicePosition { device, all, elsewhere: budget.dirty_elsewhere.0, span: 1 };
         place.set_bandwidth(bandwidth, gap);
         place
     }
@@ -224,8 +225,8 @@ mod tests {
         let device = thresholds(4 << 30, 8 << 30);
         let budget = Budget::alone(device);
         let rate = BytesPerSec(bandwidth);
-        assert_eq!(Place::new(&budget, rate, Nanos::ZERO).span, bandwidth);
-        assert_eq!(Place::new(&budget, rate, Nanos::from_secs(2)).span, 9 * bandwidth);
+        assert_eq!(DevicePosition::new(&budget, rate, Nanos::ZERO).span, bandwidth);
+        assert_eq!(DevicePosition::new(&budget, rate, Nanos::from_secs(2)).span, 9 * bandwidth);
     }
 
     #[test]
@@ -233,13 +234,13 @@ mod tests {
         let (own, all) = (thresholds(10 << 20, 20 << 20), thresholds(100 << 20, 200 << 20));
         let elsewhere = Bytes(200 << 20);
         let budget = Budget { all, dirty_elsewhere: elsewhere, ..Budget::alone(own) };
-        let place = Place::new(&budget, BytesPerSec(100 << 20), Nanos::ZERO);
+        let place = DevicePosition::new(&budget, BytesPerSec(100 << 20), Nanos::ZERO);
         assert!(!place.is_free(0), "memory is full");
         assert!(place.position(1 << 20) >= 2 * ONE);
         assert!(place.position(5 << 20) >= ONE / 2);
         assert_eq!(place.position(11 << 20), 0, "above half of its share it waits like all");
         let budget = Budget { dirty_elsewhere: Bytes::ZERO, ..budget };
-        let place = Place::new(&budget, BytesPerSec(100 << 20), Nanos::ZERO);
+        let place = DevicePosition::new(&budget, BytesPerSec(100 << 20), Nanos::ZERO);
         assert!(place.is_free(15 << 20) && !place.is_free((15 << 20) + 1));
     }
 
@@ -250,7 +251,7 @@ mod tests {
             for part in [0, 1, size / 3, size] {
                 let device = thresholds(part, part);
                 let budget = Budget { all, dirty_elsewhere: Bytes(size), ..Budget::alone(device) };
-                let place = Place::new(&budget, BytesPerSec(u64::MAX), Nanos::ZERO);
+                let place = DevicePosition::new(&budget, BytesPerSec(u64::MAX), Nanos::ZERO);
                 for dirty in [0, 1, part / 2, part, size, u64::MAX] {
                     assert!(place.position(dirty) <= 2 * LINE_MAX);
                     place.margin(dirty);

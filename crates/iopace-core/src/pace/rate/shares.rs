@@ -19,7 +19,7 @@ use crate::units::scaled;
 
 /// A group or, as a leaf, the tasks of one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct ShareNode {
     /// Place of the parent in the list; the root is its own.
     parent: usize,
     weight: u64,
@@ -45,7 +45,7 @@ const NONE: usize = usize::MAX;
 /// The tree of one division. Parents stand before their children.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    nodes: Vec<Node>,
+    nodes: Vec<ShareNode>,
     order: Vec<usize>,
 }
 
@@ -58,7 +58,14 @@ impl Shares {
 
     fn push(&mut self, parent: usize, weight: u64, cap: u64) -> usize {
         let (first_child, next) = (NONE, NONE);
-        self.nodes.push(Node { parent, weight, cap, first_child, next, ..Node::default() });
+        self.nodes.push(ShareNode {
+            parent,
+            weight,
+            cap,
+            first_child,
+            next,
+            ..ShareNode::default()
+        });
         self.nodes.len() - 1
     }
 
@@ -89,7 +96,7 @@ impl Shares {
             if node.cap < u64::MAX && (node.hungry || node.demand > node.cap) {
                 (node.demand, node.hungry) = (node.cap, false);
             }
-            let Node { parent, demand, hungry, .. } = self.nodes[place];
+            let ShareNode { parent, demand, hungry, .. } = self.nodes[place];
             let parent = &mut self.nodes[parent];
             parent.demand = parent.demand.saturating_add(demand);
             parent.hungry |= hungry;
@@ -108,7 +115,7 @@ impl Shares {
             order.push(child);
             child = self.nodes[child].next;
         }
-        let Node { share, cap, .. } = self.nodes[place];
+        let ShareNode { share, cap, .. } = self.nodes[place];
         // Who is alone below a limit is held by its meter, and needs no rate.
         let is_shared = order.len() > 1 && cap < u64::MAX;
         let whole = if is_shared { share.min(cap.saturating_add(cap / CAP_ROOM)) } else { share };
@@ -116,7 +123,7 @@ impl Shares {
         // Those that want least for their weight first.
         order.sort_by(|&a, &b| {
             let (a, b) = (&self.nodes[a], &self.nodes[b]);
-            let wants = |node: &Node, other: &Node| {
+            let wants = |node: &ShareNode, other: &ShareNode| {
                 (node.hungry, u128::from(node.demand) * u128::from(other.weight))
             };
             wants(a, b).cmp(&wants(b, a))

@@ -7,7 +7,7 @@ use crate::time::Instant;
 
 /// The thing that a task waits for when it was told to ask again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum PaceWait {
     /// For nothing.
     #[default]
     Free,
@@ -19,7 +19,7 @@ pub(super) enum Stand {
 
 /// One task.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Task {
+pub(super) struct PacedTask {
     /// Up to here it has paid.
     pub(super) clock: Instant,
     /// When it is to ask again.
@@ -30,12 +30,12 @@ pub(super) struct Task {
     pub(super) seen: u16,
     /// The limits by which its ticket was made out.
     pub(super) generation: u8,
-    pub(super) stand: Stand,
+    pub(super) stand: PaceWait,
 }
 
-impl Record for Task {
-    fn new(now: Instant) -> Task {
-        Task { clock: now, ..Task::default() }
+impl Record for PacedTask {
+    fn new(now: Instant) -> PacedTask {
+        PacedTask { clock: now, ..PacedTask::default() }
     }
 
     /// After a second its clock begins anew anyway.
@@ -44,8 +44,8 @@ impl Record for Task {
     }
 
     fn waits(&self) -> bool {
-        self.stand != Stand::Free
+        self.stand != PaceWait::Free
     }
 }
 
-const _: () = assert!(size_of::<(TaskId, Option<Task>)>() == 32, "two to a cache line");
+const _: () = assert!(size_of::<(TaskId, Option<PacedTask>)>() == 32, "two to a cache line");

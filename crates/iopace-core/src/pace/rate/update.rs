@@ -1,8 +1,8 @@
 //! What the rate policy learns every 200 ms: bandwidth, who gets which part of it, base rates.
 
 use super::Rate;
-use super::base::Shown;
-use super::groups::Group;
+use super::base::IntervalFigures;
+use super::groups::PacedGroup;
 use super::pause::Tempo;
 use super::position::{ONE, ratio, scale};
 use crate::group::table::Groups;
@@ -124,7 +124,7 @@ impl Rate {
     /// The base rate of a group moves.
     fn learn(&mut self, id: GroupId, dirty: u64, is_stale: bool) {
         let Some(group) = self.groups.get(id) else { return };
-        let shown = Shown {
+        let shown = IntervalFigures {
             position: self.position(group, dirty),
             dirty_rate: BytesPerSec(group.dirty_rate),
             bandwidth: group.bandwidth,
@@ -161,7 +161,7 @@ impl Rate {
 }
 
 /// Takes stock of a group's interval. False if it does not take part any more.
-fn count(group: &mut Group, elapsed: u64) -> bool {
+fn count(group: &mut PacedGroup, elapsed: u64) -> bool {
     group.dirty_rate = scaled(group.dirtied, 1_000_000_000, elapsed).min(1 << 56);
     let smooth = group.dirty_rate_smooth;
     group.dirty_rate_smooth = smooth - smooth / SMOOTH + group.dirty_rate / SMOOTH;
@@ -174,12 +174,12 @@ fn count(group: &mut Group, elapsed: u64) -> bool {
 }
 
 /// Whether its rate says something about how it is treated.
-fn is_compared(group: &Group) -> bool {
+fn is_compared(group: &PacedGroup) -> bool {
     group.waited && group.was_hungry && group.dirty_rate_smooth > 0
 }
 
 /// With another part of the bandwidth for the same tasks the base rate is another at once.
-fn set_fraction(group: &mut Group, fraction: u64) {
+fn set_fraction(group: &mut PacedGroup, fraction: u64) {
     if group.fraction != fraction {
         group.base.rate = scale(group.base.rate, ratio(fraction, group.fraction)).max(1);
         group.fraction = fraction;

@@ -40,7 +40,7 @@
 
 use super::load::Side;
 use super::turns::{Alternation, Found};
-use super::window::{Had, Window};
+use super::window::{Had, ShareWindow};
 use crate::time::{Instant, Nanos};
 
 /// A task that came within this time may come again soon: one that asks once a second is seen.
@@ -95,7 +95,7 @@ pub(super) struct Bound {
     patience: u32,
     /// Completions of the many until the next window begins.
     settling: u32,
-    window: Option<Window>,
+    window: Option<ShareWindow>,
     /// Rates of both sides at the best bound, and whether turns are taken instead.
     had: Had,
     turns: Alternation,
@@ -165,7 +165,7 @@ impl Bound {
         (self.epoch, self.epoch_ends) = ((self.epoch + 1) % (u32::MAX / 4), now + RECENT);
     }
 
-    /// The epoch: see `Load::count`.
+    /// The epoch: see `FairLoad::count`.
     #[inline]
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
@@ -281,7 +281,7 @@ impl Bound {
     /// Begins a window.
     fn open(&mut self, now: Instant) {
         let (peak, weights) = (self.in_flight, self.weights);
-        self.window = Some(Window { since: now, peak, weights, ..Window::default() });
+        self.window = Some(ShareWindow { since: now, peak, weights, ..ShareWindow::default() });
     }
 
     /// Judges the window if it is over.
@@ -303,7 +303,7 @@ impl Bound {
 
     /// What a window says about the depth at which it was.
     #[cold]
-    fn judge(&mut self, now: Instant, window: &Window) {
+    fn judge(&mut self, now: Instant, window: &ShareWindow) {
         let score = window.score(now);
         let margin = MARGIN + window.chance();
         if self.turns.is_looking() {

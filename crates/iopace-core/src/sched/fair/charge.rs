@@ -8,8 +8,8 @@
 use super::Fair;
 use super::load::Side;
 use super::rows::Right;
-use super::rows::{JOINED, Row};
-use super::tasks::Task;
+use super::rows::{JOINED, RequestRow};
+use super::tasks::FairTask;
 use super::tree::{AHEAD_MAX, Charge};
 use crate::request::RequestId;
 use crate::table::Table;
@@ -50,7 +50,7 @@ impl Fair {
         chosen: Option<(RequestId, Option<Right>)>,
         table: &Table,
     ) -> Option<RequestId> {
-        let Task { group, node, line } = &mut self.tasks[task];
+        let FairTask { group, node, line } = &mut self.tasks[task];
         let ((id, request), right) = match chosen {
             Some((id, right)) => ((id, &table[id]), right),
             None => (line.pop_request(now, self.config.expire, &self.rows, table)?, None),
@@ -131,7 +131,7 @@ impl Fair {
         if self.rows[lead.slot].task != task || table[id].is_reserved() {
             return false;
         }
-        let Task { group, node, line } = &mut self.tasks[task];
+        let FairTask { group, node, line } = &mut self.tasks[task];
         if !line.join(id, &self.rows, table) {
             return false;
         }
@@ -163,8 +163,8 @@ impl Fair {
     /// A request is done that is not at the device by itself: it may have joined another one.
     #[cold]
     pub(super) fn joined_done(&mut self, now: Instant, id: RequestId, bytes: u64) {
-        let Some(&Row { task, .. }) = self.rows.land_joined(id) else { return };
-        let Task { group, line, .. } = &mut self.tasks[task];
+        let Some(&RequestRow { task, .. }) = self.rows.land_joined(id) else { return };
+        let FairTask { group, line, .. } = &mut self.tasks[task];
         self.forest.unload(*group, bytes);
         line.load.remove(bytes);
         line.in_flight -= 1;

@@ -4,7 +4,7 @@ use super::flight::{Choice, Turn, UNTIL_DONE};
 use super::forest::Sight;
 use super::load::Side;
 use super::rows::Right;
-use super::tasks::Task;
+use super::tasks::FairTask;
 use super::tree::Index;
 use super::{Fair, Pop};
 use crate::request::GroupId;
@@ -29,7 +29,7 @@ impl Fair {
     /// again with its next request: then the end of its go is no reason to give the disk away
     /// meanwhile.
     fn goes_on(&mut self, now: Instant, task: u32) -> bool {
-        let (slot, Task { node, line, .. }) = (self.slot(), &self.tasks[task]);
+        let (slot, FairTask { node, line, .. }) = (self.slot(), &self.tasks[task]);
         let refills = || line.refills(now, self.config.wait, &self.model);
         let comes_soon = self.goes.waiting().map_or_else(refills, |(_, until)| now < until);
         let is_waited_for = self.model.has_head() && comes_soon && line.is_empty();
@@ -116,7 +116,7 @@ impl Fair {
 
     /// The go is continued with another task of the group, if both ask for single places.
     fn join(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        let Task { group, line, .. } = &self.tasks[self.goes.task()?];
+        let FairTask { group, line, .. } = &self.tasks[self.goes.task()?];
         if !line.is_single() {
             return None;
         }
@@ -272,7 +272,7 @@ impl Fair {
     /// On which side a task is at present, and how its group stands.
     #[inline]
     pub(super) fn side_of(&self, task: u32) -> (Side, &Sight) {
-        let Task { group, line, .. } = &self.tasks[task];
+        let FairTask { group, line, .. } = &self.tasks[task];
         let sight = self.forest.sight(*group);
         (sight.side(&line.load, self.sides.few_piece()), sight)
     }

@@ -43,7 +43,7 @@ pub(super) static PARAMS: [ParamSpec; 5] = [
 
 /// The parameters in force, in the core's units.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Config {
+pub(super) struct FairConfig {
     pub(super) quantum: Nanos,
     pub(super) quantum_bytes: Bytes,
     pub(super) wait: Nanos,
@@ -53,9 +53,9 @@ pub(super) struct Config {
     pub(super) expire: Nanos,
 }
 
-impl Config {
-    pub(super) fn new(params: &Params) -> Config {
-        Config {
+impl FairConfig {
+    pub(super) fn new(params: &Params) -> FairConfig {
+        FairConfig {
             quantum: Nanos::from_millis(params.get(0)),
             quantum_bytes: Bytes::from_kib(params.get(1)),
             wait: Nanos::from_millis(params.get(2)),

@@ -107,7 +107,7 @@ const SLOPE: usize = 2;
 
 /// A kind of request: its direction, its place and its size.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kind {
+pub(super) struct RequestKind {
     pub(super) bytes: u32,
     pub(super) is_write: bool,
     pub(super) is_random: bool,
@@ -174,7 +174,7 @@ impl Model {
     }
 
     /// What kind a request is that goes to the device now and counts for so many bytes.
-    pub(super) fn starts(&mut self, request: &Request, bytes: u64) -> Kind {
+    pub(super) fn starts(&mut self, request: &Request, bytes: u64) -> RequestKind {
         let begin = request.begin();
         let is_next = self.head == Some(begin);
         let is_write = request.op().is_write();
@@ -185,12 +185,17 @@ impl Model {
         if !is_write {
             self.read_to = self.head;
         }
-        Kind { is_write, is_random: !is_next, is_unclear, bytes: bytes.min(BYTES_MAX) as u32 }
+        RequestKind {
+            is_write,
+            is_random: !is_next,
+            is_unclear,
+            bytes: bytes.min(BYTES_MAX) as u32,
+        }
     }
 
     /// A request of so many bytes goes to the device in the command of another one, of that kind:
     /// by how much the command costs more.
-    pub(super) fn joins(&mut self, request: &Request, lead: &mut Kind, bytes: u64) -> u64 {
+    pub(super) fn joins(&mut self, request: &Request, lead: &mut RequestKind, bytes: u64) -> u64 {
         self.head = self.head.max(Some(request.end()));
         if !request.op().is_write() {
             self.read_to = self.head;
@@ -204,11 +209,11 @@ impl Model {
     pub(super) fn cost_at_random(&self, request: &Request) -> u64 {
         let is_write = request.op().is_write();
         let bytes = request.service_bytes().get().min(BYTES_MAX) as u32;
-        self.cost(Kind { bytes, is_write, is_random: true, is_unclear: false })
+        self.cost(RequestKind { bytes, is_write, is_random: true, is_unclear: false })
     }
 
     /// What a request of this kind costs, in ns.
-    pub(super) fn cost(&self, kind: Kind) -> u64 {
+    pub(super) fn cost(&self, kind: RequestKind) -> u64 {
         let coefficients = &self.coefficients[usize::from(kind.is_write)];
         let slope = (coefficients[SLOPE].cast_unsigned() * u64::from(kind.bytes)) >> 10;
         (coefficients[usize::from(kind.is_random)].cast_unsigned() + slope) >> FRACTION
@@ -217,7 +222,13 @@ impl Model {
     /// A request is done; the device was busy for `busy` since the completion before, and holds
     /// `in_flight` more. `is_spoilt`: that time is no cost, as something failed.
     #[inline(always)]
-    pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: usize, is_spoilt: bool) {
+    pub(super) fn done(
+        &mut self,
+        kind: RequestKind,
+        busy: Nanos,
+        in_flight: usize,
+        is_spoilt: bool,
+    ) {
         let counts = &mut self.counts[usize::from(kind.is_write)];
         counts[usize::from(kind.is_random)] += 1;
         counts[SLOPE] += u64::from(kind.bytes);

@@ -5,9 +5,9 @@
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
-use super::cost::Kind;
+use super::cost::RequestKind;
 use super::load::Side;
-use super::rows::{Right, Row};
+use super::rows::{RequestRow, Right};
 use crate::request::RequestId;
 use crate::sched::Pop;
 use crate::time::{Instant, Nanos};
@@ -82,9 +82,9 @@ impl Flight {
     pub(super) fn start(
         &mut self,
         now: Instant,
-        row: &mut Row,
+        row: &mut RequestRow,
         right: Right,
-        told: (Kind, Side, u64),
+        told: (RequestKind, Side, u64),
     ) {
         let (go, (.., cost)) = (self.go, told);
         (row.kind, row.side, row.cost) = told;
@@ -108,7 +108,7 @@ impl Flight {
     }
 
     /// A request joins the one that has just gone there, which costs so much more.
-    pub(super) fn joins(&mut self, lead: &mut Row, cost: u64) {
+    pub(super) fn joins(&mut self, lead: &mut RequestRow, cost: u64) {
         lead.cost += cost;
         if lead.right == Right::Go {
             self.cost_of_goes += cost;
@@ -120,7 +120,7 @@ impl Flight {
 
     /// A request is done. How long the device was busy since the completion before.
     #[inline(always)]
-    pub(super) fn land(&mut self, now: Instant, row: &Row) -> Nanos {
+    pub(super) fn land(&mut self, now: Instant, row: &RequestRow) -> Nanos {
         self.count -= 1;
         if row.right == Right::Go {
             self.cost_of_goes -= row.cost;

@@ -8,7 +8,7 @@ mod sight;
 
 pub(super) use sight::Sight;
 
-use super::tree::{Charge, Entity, Index, Kind, Tree};
+use super::tree::{Charge, Entity, EntityKind, Index, Tree};
 use crate::group::Class;
 use crate::group::table::Groups;
 use crate::request::GroupId;
@@ -24,7 +24,7 @@ const NONE: Index = Index::MAX;
 /// children of class best-effort, and with those of class idle and what all requests need.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Group {
+struct FairGroup {
     /// When a child of class idle was last served, or began to wait.
     idle_since: Instant,
     children_count: u32,
@@ -40,7 +40,8 @@ struct Group {
     busy: u32,
 }
 
-const _: () = assert!(size_of::<Group>() == 192 && std::mem::offset_of!(Group, trees) == 16);
+const _: () =
+    assert!(size_of::<FairGroup>() == 192 && std::mem::offset_of!(FairGroup, trees) == 16);
 
 /// All groups and tasks.
 #[derive(Debug, Default)]
@@ -48,14 +49,14 @@ pub(super) struct Forest {
     entities: Vec<Entity>,
     free: Vec<Index>,
     /// By number of the group.
-    groups: Vec<Group>,
+    groups: Vec<FairGroup>,
 }
 
 impl Forest {
     /// The root alone.
     pub(super) fn new() -> Forest {
         let mut forest = Forest::default();
-        forest.insert(Kind::Group(GroupId::ROOT), GroupId::ROOT);
+        forest.insert(EntityKind::Group(GroupId::ROOT), GroupId::ROOT);
         forest.group(GroupId::ROOT).is_told = true;
         forest
     }
@@ -70,7 +71,7 @@ impl Forest {
     /// `task` is the caller's number for it.
     pub(super) fn insert_task(&mut self, id: GroupId, task: u32) -> Index {
         self.enter_group(id);
-        self.insert(Kind::Task(task), id)
+        self.insert(EntityKind::Task(task), id)
     }
 
     /// What holds for a group from now on; at once, whatever it has to do.
@@ -229,8 +230,8 @@ impl Forest {
             is_starved |= is_due && first < last;
             let tree = group.trees.get_mut(if is_due { last } else { first })?;
             match tree.next(&mut self.entities)? {
-                Kind::Group(id) => group = &mut self.groups[id.0 as usize],
-                Kind::Task(task) => return Some((task, is_starved)),
+                EntityKind::Group(id) => group = &mut self.groups[id.0 as usize],
+                EntityKind::Task(task) => return Some((task, is_starved)),
             }
         }
     }
@@ -280,22 +281,22 @@ impl Forest {
     /// The place of a group, made if there is none.
     fn enter_group(&mut self, id: GroupId) -> Index {
         let index = self.index_of(id);
-        index.unwrap_or_else(|| self.insert(Kind::Group(id), GroupId::ROOT))
+        index.unwrap_or_else(|| self.insert(EntityKind::Group(id), GroupId::ROOT))
     }
 
     /// An entity with default settings.
-    fn insert(&mut self, kind: Kind, parent: GroupId) -> Index {
+    fn insert(&mut self, kind: EntityKind, parent: GroupId) -> Index {
         let entity = Entity::new(kind, parent);
         let index = self.free.pop().unwrap_or(self.entities.len() as Index);
         match self.entities.get_mut(index as usize) {
             Some(place) => *place = entity,
             None => self.entities.push(entity),
         }
-        if let Kind::Group(id) = kind {
+        if let EntityKind::Group(id) = kind {
             if id.0 as usize >= self.groups.len() {
-                self.groups.resize_with(id.0 as usize + 1, || Group::new(NONE));
+                self.groups.resize_with(id.0 as usize + 1, || FairGroup::new(NONE));
             }
-            self.groups[id.0 as usize] = Group::new(index);
+            self.groups[id.0 as usize] = FairGroup::new(index);
         }
         if index != ROOT {
             self.group(parent).children_count += 1;
@@ -308,8 +309,8 @@ impl Forest {
         let (tree, entity) = self.place_of(index);
         tree.forget(entity, index);
         let Entity { kind, parent, .. } = *entity;
-        if let Kind::Group(id) = kind {
-            *self.group(id) = Group::new(NONE);
+        if let EntityKind::Group(id) = kind {
+            *self.group(id) = FairGroup::new(NONE);
         }
         self.free.push(index);
         self.group(parent).children_count -= 1;
@@ -333,7 +334,7 @@ impl Forest {
         id == above
     }
 
-    fn group(&mut self, id: GroupId) -> &mut Group {
+    fn group(&mut self, id: GroupId) -> &mut FairGroup {
         &mut self.groups[id.0 as usize]
     }
 
@@ -345,9 +346,9 @@ impl Forest {
     }
 }
 
-impl Group {
-    fn new(index: Index) -> Group {
-        Group {
+impl FairGroup {
+    fn new(index: Index) -> FairGroup {
+        FairGroup {
             index,
             busy: 0,
             is_told: false,

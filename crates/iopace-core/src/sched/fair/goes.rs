@@ -1,9 +1,9 @@
 //! On a disk with a head: who is served in one go, and who had the last one.
 
 use super::bound::RECENT;
-use super::config::Config;
+use super::config::FairConfig;
 use super::load::FEW;
-use super::tasks::Tasks;
+use super::tasks::FairTasks;
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -68,7 +68,7 @@ impl Goes {
     }
 
     /// Whether it has lasted as long as it may.
-    pub(super) fn is_used_up(&self, config: &Config) -> bool {
+    pub(super) fn is_used_up(&self, config: &FairConfig) -> bool {
         self.service.as_ref().is_some_and(|service| {
             service.used >= config.quantum.0.cast_signed() || service.bytes >= config.quantum_bytes
         })
@@ -108,7 +108,7 @@ impl Goes {
     }
 
     /// A task has the disk for a go. Whether the disk is to have nothing of others when it begins.
-    pub(super) fn begin(&mut self, tasks: &mut Tasks, task: u32) -> Option<bool> {
+    pub(super) fn begin(&mut self, tasks: &mut FairTasks, task: u32) -> Option<bool> {
         self.count += 1;
         let has_few = tasks[task].line.count() <= FEW;
         let is_alone = has_few || self.had_few;
@@ -119,13 +119,13 @@ impl Goes {
     }
 
     /// Another task of the group goes on with it.
-    pub(super) fn join(&mut self, tasks: &mut Tasks, task: u32) {
+    pub(super) fn join(&mut self, tasks: &mut FairTasks, task: u32) {
         if let Some(Service { used, bytes, .. }) = self.service {
             self.set(tasks, task, used, bytes);
         }
     }
 
-    fn set(&mut self, tasks: &mut Tasks, task: u32, used: i64, bytes: Bytes) {
+    fn set(&mut self, tasks: &mut FairTasks, task: u32, used: i64, bytes: Bytes) {
         let group = tasks[task].group;
         self.service = Some(Service { group, task, used, bytes, waiting: None });
         self.last = Some((group, task));
@@ -133,7 +133,7 @@ impl Goes {
     }
 
     /// Whether a task may have part of the go that another had last.
-    pub(super) fn is_of_last(&self, tasks: &Tasks, task: u32) -> bool {
+    pub(super) fn is_of_last(&self, tasks: &FairTasks, task: u32) -> bool {
         let Some((group, last)) = self.last else { return false };
         let is_single = |task: u32| tasks[task].line.is_single();
         task == last || (tasks[task].group == group && is_single(task) && is_single(last))
@@ -158,7 +158,7 @@ impl Goes {
 
     /// Whether the device has as much of this go as it may, of which so much is there, if one more
     /// request goes there: nobody is to wait long behind it.
-    pub(super) fn is_full(&self, now: Instant, config: &Config, there: u64, more: u64) -> bool {
+    pub(super) fn is_full(&self, now: Instant, config: &FairConfig, there: u64, more: u64) -> bool {
         let most = if now < self.light_at + RECENT {
             LIGHT_BEHIND_MAX
         } else if now < self.rival_at + RECENT {

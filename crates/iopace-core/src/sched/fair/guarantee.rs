@@ -5,7 +5,7 @@
 //! while the clock is behind the present something is owed.
 
 use crate::group::Rates;
-use crate::group::rates::{Rate, guarantee_rates, set_rates};
+use crate::group::rates::{GroupRate, guarantee_rates, set_rates};
 use crate::group::table::{Column, GroupSet};
 use crate::request::GroupId;
 use crate::table::Request;
@@ -20,7 +20,7 @@ pub(super) struct Guarantees {
 
 #[derive(Debug)]
 struct Guarantee {
-    rates: Vec<Rate>,
+    rates: Vec<GroupRate>,
     /// Not looked at before: what it had queued was not what it is owed.
     again: Instant,
 }
@@ -54,7 +54,7 @@ impl Guarantees {
     pub(super) fn owed(&self, now: Instant) -> Vec<GroupId> {
         let opens = |id: GroupId| {
             let guarantee = self.states[id].as_deref()?;
-            let clocks = guarantee.rates.iter().map(Rate::opens);
+            let clocks = guarantee.rates.iter().map(GroupRate::opens);
             Some((clocks.min().unwrap_or(Instant::NEVER).max(guarantee.again), id))
         };
         let all = self.groups.iter().filter_map(opens);
@@ -66,8 +66,8 @@ impl Guarantees {
     /// A group is behind and this is served for it; a late turn is not lost to it.
     pub(super) fn redeem(&mut self, now: Instant, id: GroupId, request: &Request) {
         let Some(guarantee) = self.states[id].as_deref_mut() else { return };
-        guarantee.rates.iter_mut().for_each(Rate::wait);
-        let is_owed = |rate: &Rate| rate.counts(request.counts().0) && rate.opens() <= now;
+        guarantee.rates.iter_mut().for_each(GroupRate::wait);
+        let is_owed = |rate: &GroupRate| rate.counts(request.counts().0) && rate.opens() <= now;
         if !guarantee.rates.iter().any(is_owed) {
             guarantee.again = now + AGAIN;
         }

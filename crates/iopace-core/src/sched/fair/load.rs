@@ -31,15 +31,15 @@ pub(super) enum Side {
 
 /// Requests and bytes that a task or group has queued and at the disk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
+pub(super) struct FairLoad {
     requests: u32,
     bytes: u64,
     /// [`WAYS`] times the number of the epoch in which it was last counted, and how: see
-    /// [`Load::count`].
+    /// [`FairLoad::count`].
     counted: u32,
 }
 
-impl Load {
+impl FairLoad {
     pub(super) fn add(&mut self, bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;

@@ -1,6 +1,6 @@
 //! The tasks that may go past those that are held back, in order of arrival.
 
-use super::tasks::{Task, Tasks};
+use super::tasks::{FairTask, FairTasks};
 use std::collections::VecDeque;
 
 /// Tasks on the list before it is looked through, if not more had something to do then.
@@ -27,7 +27,7 @@ impl Passing {
 
     /// Lists a task that is not listed, and has or gets a request.
     #[inline(never)]
-    pub(super) fn push<'a>(&mut self, tasks: &'a mut Tasks, task: u32) -> &'a mut Task {
+    pub(super) fn push<'a>(&mut self, tasks: &'a mut FairTasks, task: u32) -> &'a mut FairTask {
         if self.tasks.len() >= self.len_max {
             self.drop_idle(tasks);
         }
@@ -37,7 +37,7 @@ impl Passing {
     }
 
     /// Takes the first one off.
-    pub(super) fn pop(&mut self, tasks: &mut Tasks) -> Option<u32> {
+    pub(super) fn pop(&mut self, tasks: &mut FairTasks) -> Option<u32> {
         let task = self.tasks.pop_front()?;
         tasks[task].line.is_listed = false;
         Some(task)
@@ -46,7 +46,7 @@ impl Passing {
     /// Takes those that have nothing queued off the list; a number that was given anew may be there
     /// twice.
     #[cold]
-    fn drop_idle(&mut self, tasks: &mut Tasks) {
+    fn drop_idle(&mut self, tasks: &mut FairTasks) {
         let listed = std::mem::take(&mut self.tasks);
         listed.iter().for_each(|task| tasks[*task].line.is_listed = false);
         for task in listed {

@@ -6,7 +6,7 @@
 
 use super::bound::RECENT;
 use super::cost::Model;
-use super::load::{FEW, Load};
+use super::load::{FEW, FairLoad};
 use super::rows::Rows;
 use crate::request::{Position, RequestId, Space};
 use crate::sched::sorted::Sorted;
@@ -26,14 +26,14 @@ const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 /// it thinks, and more on a host with other work. A lost turn costs ten times that.
 const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
-/// Bounds of [`Line::ratio`]: a fourth, as NCQ with 31 gains less than three times, and twice.
+/// Bounds of [`TaskQueue::ratio`]: a fourth, as NCQ with 31 gains less than three times, and twice.
 const RATIO_MIN: u64 = 64;
 const RATIO_MAX: u64 = 512;
 
 /// The requests of one task.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Line {
+pub(super) struct TaskQueue {
     queued: List,
     /// Requests at the device.
     pub(super) in_flight: u32,
@@ -47,7 +47,7 @@ pub(super) struct Line {
     /// The space of the task's last request, while there is no index.
     space: Space,
     /// All that it has, wherever that is.
-    pub(super) load: Load,
+    pub(super) load: FairLoad,
     /// The end of that request in its space.
     offset: Bytes,
     /// Those that are indexed, from the first one that was on.
@@ -59,16 +59,16 @@ pub(super) struct Line {
     ages_at: Instant,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line {
+impl Default for TaskQueue {
+    fn default() -> TaskQueue {
+        TaskQueue {
             queued: List::default(),
             in_flight: 0,
             reserved: 0,
             ratio: 256,
             is_listed: false,
             space: Space::DISK,
-            load: Load::default(),
+            load: FairLoad::default(),
             offset: Bytes::ZERO,
             sorted: None,
             stats: TaskStats::default(),
@@ -78,9 +78,9 @@ impl Default for Line {
     }
 }
 
-impl Line {
+impl TaskQueue {
     /// Bytes that a choice needs.
-    pub(super) const HOT: usize = std::mem::offset_of!(Line, stats);
+    pub(super) const HOT: usize = std::mem::offset_of!(TaskQueue, stats);
 
     /// The index, made if there is none.
     #[inline(never)]
@@ -104,7 +104,7 @@ impl Line {
 
     /// Where the last one ended.
     fn position(&self) -> Position {
-        let Line { space, offset, .. } = *self;
+        let TaskQueue { space, offset, .. } = *self;
         self.sorted.as_ref().map_or(Position { space, offset }, |sorted| sorted.position())
     }
 
@@ -171,7 +171,7 @@ impl Line {
     }
 }
 
-impl Line {
+impl TaskQueue {
     /// Takes a request in at the end.
     #[inline(always)]
     pub(super) fn push(&mut self, id: RequestId, rows: &Rows, table: &Table) {

@@ -1,6 +1,6 @@
 //! The facts about each request, by its slot in the engine's table, from its arrival to its end.
 
-use super::cost::Kind;
+use super::cost::RequestKind;
 use super::load::Side;
 use crate::request::RequestId;
 use core::ops::{Index, IndexMut};
@@ -23,7 +23,7 @@ pub(super) enum Right {
 /// A request; of a slot without one, the last that it had.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-pub(super) struct Row {
+pub(super) struct RequestRow {
     /// Its arrival number.
     sequence: u64,
     pub(super) task: u32,
@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) right: Right,
     /// The side of its task when it came; at the device: when it went there.
     pub(super) side: Side,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// Its charge, in ns.
     pub(super) cost: u64,
     /// The go in which it went there, or [`JOINED`] while it is there in another one's command.
@@ -43,7 +43,7 @@ pub(super) struct Row {
 
 /// All rows.
 #[derive(Debug, Default)]
-pub(super) struct Rows(Vec<Row>);
+pub(super) struct Rows(Vec<RequestRow>);
 
 impl Rows {
     /// A request of a task comes. `is_indexed`: its queue is to have it by position as well.
@@ -64,14 +64,14 @@ impl Rows {
     /// Makes a row for that slot.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, at: usize) -> &mut Row {
-        self.0.resize(at + 1, Row::default());
+    fn grow(&mut self, at: usize) -> &mut RequestRow {
+        self.0.resize(at + 1, RequestRow::default());
         &mut self.0[at]
     }
 
     /// A request that is done, if it was at the device: it is not there any more.
     #[inline(always)]
-    pub(super) fn land(&mut self, id: RequestId) -> Option<&Row> {
+    pub(super) fn land(&mut self, id: RequestId) -> Option<&RequestRow> {
         let row = self.0.get_mut(id.slot as usize)?;
         let is_there = row.is_at_device && row.sequence == id.sequence;
         row.is_at_device &= !is_there;
@@ -79,7 +79,7 @@ impl Rows {
     }
 
     /// A request that is done, if it was at the device in the command of another one.
-    pub(super) fn land_joined(&mut self, id: RequestId) -> Option<&Row> {
+    pub(super) fn land_joined(&mut self, id: RequestId) -> Option<&RequestRow> {
         let row = self.0.get_mut(id.slot as usize)?;
         let is_there = (row.go, row.sequence) == (JOINED, id.sequence);
         is_there.then(|| {
@@ -90,17 +90,17 @@ impl Rows {
 }
 
 impl Index<u32> for Rows {
-    type Output = Row;
+    type Output = RequestRow;
 
     #[inline]
-    fn index(&self, slot: u32) -> &Row {
+    fn index(&self, slot: u32) -> &RequestRow {
         &self.0[slot as usize]
     }
 }
 
 impl IndexMut<u32> for Rows {
     #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Row {
+    fn index_mut(&mut self, slot: u32) -> &mut RequestRow {
         &mut self.0[slot as usize]
     }
 }

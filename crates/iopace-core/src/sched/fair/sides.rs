@@ -2,8 +2,8 @@
 
 use super::bound::{Bound, RECENT};
 use super::forest::Sight;
-use super::load::{FEW_BYTES, Load, PIECE_AMONG_FEW, Side};
-use super::rows::Row;
+use super::load::{FEW_BYTES, FairLoad, PIECE_AMONG_FEW, Side};
+use super::rows::RequestRow;
 use crate::time::{Instant, Nanos};
 
 /// Most requests of class idle at the disk while others come and go: whoever comes then stands
@@ -49,13 +49,13 @@ impl Default for Sides {
 
 impl Sides {
     /// A request comes, of a task that has so much; on which side it is, and whether its group, or
-    /// the task in the root, is to be counted there: see [`Load::count`].
+    /// the task in the root, is to be counted there: see [`FairLoad::count`].
     #[inline(always)]
     pub(super) fn comes(
         &mut self,
         now: Instant,
         sight: &mut Sight,
-        own: &mut Load,
+        own: &mut FairLoad,
         has_head: bool,
     ) -> (Side, Option<bool>) {
         if has_head {
@@ -101,7 +101,7 @@ impl Sides {
         }
     }
 
-    /// The largest mean request of a task or group with few: see [`Load::is_few`].
+    /// The largest mean request of a task or group with few: see [`FairLoad::is_few`].
     #[inline(always)]
     pub(super) fn few_piece(&self) -> u64 {
         self.few_piece
@@ -123,7 +123,7 @@ impl Sides {
 
     /// A request is done.
     #[inline(always)]
-    pub(super) fn done(&mut self, now: Instant, row: &Row, arrived: Instant) {
+    pub(super) fn done(&mut self, now: Instant, row: &RequestRow, arrived: Instant) {
         match row.side {
             Side::Few => return self.bound.few_done(now, arrived),
             Side::Many => {}

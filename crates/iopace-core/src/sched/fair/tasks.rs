@@ -1,7 +1,7 @@
 //! The tasks that are known, each in its group.
 
 use super::forest::Forest;
-use super::queue::Line;
+use super::queue::TaskQueue;
 use super::tree::Index;
 use crate::limits::TASKS_MAX;
 use crate::request::{GroupId, TaskId};
@@ -16,31 +16,31 @@ pub(super) const EXPIRE: Nanos = Nanos::from_secs(10);
 const FORGET_STEPS: usize = 64;
 
 /// A task in a group; in another group it is another.
-type Key = (GroupId, TaskId);
+type FairTaskKey = (GroupId, TaskId);
 
 /// One task in one group. All of it that a choice needs is in its first 64 bytes, a line of the
 /// processor's cache.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Task {
+pub(super) struct FairTask {
     pub(super) group: GroupId,
     /// Its leaf in the hierarchy.
     pub(super) node: Index,
     /// Its requests.
-    pub(super) line: Line,
+    pub(super) line: TaskQueue,
 }
 
-const _: () = assert!(Task::HOT == 64 && size_of::<Task>() <= 168);
+const _: () = assert!(FairTask::HOT == 64 && size_of::<FairTask>() <= 168);
 
-impl Task {
+impl FairTask {
     /// Bytes that a choice needs.
-    const HOT: usize = std::mem::offset_of!(Task, line) + Line::HOT;
+    const HOT: usize = std::mem::offset_of!(FairTask, line) + TaskQueue::HOT;
 }
 
 /// All tasks, by number.
 #[derive(Debug, Default)]
-pub(super) struct Tasks {
-    roster: Roster<Key, Task>,
+pub(super) struct FairTasks {
+    roster: Roster<FairTaskKey, FairTask>,
     /// The task that was looked at last for one to forget.
     hand: usize,
     /// Until then none is old enough to be forgotten for its age.
@@ -53,13 +53,13 @@ pub(super) struct Tasks {
     pub(super) pinned: Option<u32>,
 }
 
-impl Tasks {
+impl FairTasks {
     /// The number of a task that has a request, made if there is none.
     ///
     /// Each call looks at one task, if any can be old enough, and forgets it if it is idle, which
     /// keeps up with any number of new ones.
     #[inline]
-    pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
+    pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: FairTaskKey) -> u32 {
         self.turn_hand();
         if now >= self.quiet_until {
             self.look(forest, now);
@@ -72,7 +72,7 @@ impl Tasks {
 
     /// A number for a task that has none.
     #[cold]
-    fn make(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
+    fn make(&mut self, forest: &mut Forest, now: Instant, key: FairTaskKey) -> u32 {
         for _ in 0..FORGET_STEPS {
             if self.roster.len() < TASKS_MAX {
                 break;
@@ -84,7 +84,7 @@ impl Tasks {
         }
         self.roster.insert(key, |task| {
             let node = forest.insert_task(key.0, task);
-            Task { group: key.0, node, line: Line::default() }
+            FairTask { group: key.0, node, line: TaskQueue::default() }
         })
     }
 
@@ -135,8 +135,8 @@ impl Tasks {
     }
 }
 
-impl Deref for Tasks {
-    type Target = Roster<Key, Task>;
+impl Deref for FairTasks {
+    type Target = Roster<FairTaskKey, FairTask>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
@@ -144,7 +144,7 @@ impl Deref for Tasks {
     }
 }
 
-impl DerefMut for Tasks {
+impl DerefMut for FairTasks {
     #[inline]
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.roster

@@ -26,7 +26,7 @@ use crate::group::{Class, Weight};
 use crate::ordered::Ordered;
 use crate::request::GroupId;
 use crate::time::Nanos;
-use members::{Key, reached};
+use members::{MemberKey, reached};
 
 /// The place of an entity in the arena.
 pub(super) type Index = u32;
@@ -57,7 +57,7 @@ pub(super) struct Charge {
 
 /// Where an entity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum EntityPlace {
     Waiting,
     Eligible,
     Idle,
@@ -69,7 +69,7 @@ enum Standing {
 
 /// What an entity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntityKind {
     Group(GroupId),
     /// The caller's number for it.
     Task(u32),
@@ -81,7 +81,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Entity {
-    pub(super) kind: Kind,
+    pub(super) kind: EntityKind,
     pub(super) parent: GroupId,
     pub(super) class: Class,
     /// S: the service it has had, in virtual time.
@@ -91,12 +91,12 @@ pub(super) struct Entity {
     /// What the last division by the weight left over.
     rest: i64,
     weight: u32,
-    standing: Standing,
+    standing: EntityPlace,
 }
 
 impl Entity {
     /// One with default settings that is not a member of its tree.
-    pub(super) fn new(kind: Kind, parent: GroupId) -> Entity {
+    pub(super) fn new(kind: EntityKind, parent: GroupId) -> Entity {
         Entity {
             kind,
             parent,
@@ -105,21 +105,21 @@ impl Entity {
             finish: 0,
             rest: 0,
             weight: Weight::DEFAULT.get(),
-            standing: Standing::Out,
+            standing: EntityPlace::Out,
         }
     }
 
     /// Whether it has work.
     pub(super) fn is_active(&self) -> bool {
-        !matches!(self.standing, Standing::Idle | Standing::Out)
+        !matches!(self.standing, EntityPlace::Idle | EntityPlace::Out)
     }
 
     /// Where its tree has it, and by what.
     #[inline]
-    fn seat(&self, index: Index) -> (Standing, Key) {
-        let is_eligible = self.standing == Standing::Eligible;
+    fn seat(&self, index: Index) -> (EntityPlace, MemberKey) {
+        let is_eligible = self.standing == EntityPlace::Eligible;
         let time = if is_eligible { self.finish } else { self.start };
-        (self.standing, Key { time, index })
+        (self.standing, MemberKey { time, index })
     }
 
     /// Its present weight.
@@ -131,8 +131,8 @@ impl Entity {
 /// No entity.
 const NOBODY: Index = Index::MAX;
 
-/// Several members, by [`Standing`], in the order of S, if they are eligible of F.
-type Members = [Ordered<Key>; 3];
+/// Several members, by [`EntityPlace`], in the order of S, if they are eligible of F.
+type Members = [Ordered<MemberKey>; 3];
 
 /// The siblings of one class.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl Tree {
         if let Some(only) = entities.get(self.only as usize) {
             return only.is_active();
         }
-        self.first(Standing::Waiting).is_some() || self.first(Standing::Eligible).is_some()
+        self.first(EntityPlace::Waiting).is_some() || self.first(EntityPlace::Eligible).is_some()
     }
 
     /// The entity has work from now on. It starts at V, or where it left off if that is later; so
@@ -174,7 +174,7 @@ impl Tree {
     /// has had no more than is due to it.
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
         let entity = &mut entities[index as usize];
-        let is_behind = entity.standing == Standing::Out;
+        let is_behind = entity.standing == EntityPlace::Out;
         debug_assert!(!entity.is_active(), "entered twice");
         if self.count == 0 {
             self.begin_alone(entity, index, slot);
@@ -193,7 +193,7 @@ impl Tree {
     /// The entity has no work any more. It stays a member until V has reached its S.
     pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
         let entity = &mut entities[index as usize];
-        if entity.standing == Standing::Alone {
+        if entity.standing == EntityPlace::Alone {
             return self.leave_alone(entity);
         }
         self.unseat(entity, index);
@@ -203,9 +203,9 @@ impl Tree {
     /// The entity is no member any more, whatever it had.
     pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
         self.end_alone(entity);
-        if entity.standing != Standing::Out {
+        if entity.standing != EntityPlace::Out {
             self.unseat(entity, index);
-            entity.standing = Standing::Out;
+            entity.standing = EntityPlace::Out;
             self.part(entity.weight);
         }
     }
@@ -222,12 +222,12 @@ impl Tree {
         leaves: bool,
     ) {
         let entity = &mut entities[index as usize];
-        if entity.standing == Standing::Alone {
+        if entity.standing == EntityPlace::Alone {
             entity.serve_alone(charge.cost, charge.slot);
             if leaves {
                 self.leave_alone(entity);
             }
-        } else if entity.standing == Standing::Out {
+        } else if entity.standing == EntityPlace::Out {
             self.serve_late(entities, index, *charge);
         } else {
             let has_work = entity.is_active() && !leaves;
@@ -279,7 +279,7 @@ impl Tree {
     pub(super) fn reweigh(&mut self, entity: &mut Entity, index: Index, weight: u32) {
         self.end_alone(entity);
         let old = std::mem::replace(&mut entity.weight, weight);
-        if entity.standing == Standing::Out {
+        if entity.standing == EntityPlace::Out {
             return;
         }
         self.unseat(entity, index);
@@ -298,9 +298,9 @@ impl Tree {
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
     /// whose slot ends first.
     #[inline(always)]
-    pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Kind> {
+    pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<EntityKind> {
         match entities.get_mut(self.only as usize) {
-            Some(only) if only.standing == Standing::Alone => Some(only.kind),
+            Some(only) if only.standing == EntityPlace::Alone => Some(only.kind),
             Some(only) => self.next_only(only),
             None => self.next_among(entities),
         }
@@ -308,19 +308,19 @@ impl Tree {
 
     /// The only member, if it has work.
     #[inline(never)]
-    fn next_only(&mut self, only: &mut Entity) -> Option<Kind> {
-        if only.standing == Standing::Waiting {
+    fn next_only(&mut self, only: &mut Entity) -> Option<EntityKind> {
+        if only.standing == EntityPlace::Waiting {
             if is_after(only.start, self.vtime) {
                 self.vtime = only.start;
             }
-            only.standing = Standing::Eligible;
+            only.standing = EntityPlace::Eligible;
         }
-        (only.standing == Standing::Eligible).then_some(only.kind)
+        (only.standing == EntityPlace::Eligible).then_some(only.kind)
     }
 
     /// One of several: the first that is eligible, if V has come up to no other one.
     #[inline(always)]
-    fn next_among(&mut self, entities: &mut [Entity]) -> Option<Kind> {
+    fn next_among(&mut self, entities: &mut [Entity]) -> Option<EntityKind> {
         let [waiting, eligible, _] = self.members.as_deref()?;
         match eligible.first() {
             Some(first) if reached(waiting, self.vtime).is_none() => {
@@ -332,9 +332,9 @@ impl Tree {
 
     /// The same where others may be eligible by now.
     #[inline(never)]
-    fn next_of_more(&mut self, entities: &mut [Entity]) -> Option<Kind> {
+    fn next_of_more(&mut self, entities: &mut [Entity]) -> Option<EntityKind> {
         self.admit(entities);
-        match self.first(Standing::Eligible) {
+        match self.first(EntityPlace::Eligible) {
             Some(first) => Some(entities[first.index as usize].kind),
             None => self.catch_up(entities),
         }
@@ -342,15 +342,15 @@ impl Tree {
 
     /// Moves V, which all of several members are ahead of, to the least one with work: it is next.
     #[inline(never)]
-    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<Kind> {
-        self.vtime = self.first(Standing::Waiting)?.time;
+    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<EntityKind> {
+        self.vtime = self.first(EntityPlace::Waiting)?.time;
         self.drop_idle(entities);
         // That may have left only one.
         if let Some(only) = entities.get_mut(self.only as usize) {
             return self.next_only(only);
         }
         self.admit(entities);
-        self.first(Standing::Eligible).map(|key| entities[key.index as usize].kind)
+        self.first(EntityPlace::Eligible).map(|key| entities[key.index as usize].kind)
     }
 
     /// Whether the entity would be served next if it had work now.
@@ -360,7 +360,7 @@ impl Tree {
         }
         let (eligible, waiting) = self.firsts(entities);
         let entity = &entities[index as usize];
-        let start = if entity.standing == Standing::Out { self.vtime } else { entity.start };
+        let start = if entity.standing == EntityPlace::Out { self.vtime } else { entity.start };
         let is_due = !is_after(start, self.vtime);
         match (eligible, waiting) {
             (Some(first), _) | (None, Some(first)) if first.index == index => true,

@@ -26,7 +26,7 @@
 //! FIOS (Park and Shen, 2012) and FlashFQ (Shen and Park, 2013) for slices of time on flash where
 //! writes delay reads; the length of a period is that of a go on a disk with a head.
 
-use super::window::{Had, LITTLE, Tally, WINDOW_FEW, Window, log2};
+use super::window::{Had, LITTLE, ServiceTally, ShareWindow, WINDOW_FEW, log2};
 use crate::time::{Instant, Nanos};
 
 /// Length of a period. The few meet what is slow at most for so long, and the many wait so long.
@@ -61,10 +61,10 @@ const SLOWER_MAX: i64 = 49;
 
 /// The figures of the periods since the last judgement.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shown {
+struct PeriodFigures {
     periods: u32,
     /// Requests of the few, while none of the many was at the disk.
-    alone: Tally,
+    alone: ServiceTally,
     /// All requests of the few took so long together, in so much time.
     few_time: Nanos,
     time: Nanos,
@@ -72,7 +72,7 @@ struct Shown {
 
 /// The turns.
 #[derive(Debug)]
-struct Turns {
+struct ServiceTurns {
     /// When they began.
     begun: Instant,
     /// The most that the many have of each period: time, and work.
@@ -89,13 +89,13 @@ struct Turns {
     /// Requests of the few, queued or at the disk, and when one last came or was done.
     few_there: u32,
     few_at: Instant,
-    shown: Shown,
+    shown: PeriodFigures,
 }
 
-impl Turns {
+impl ServiceTurns {
     /// They begin with that of the many, who have so much time and work of each period.
-    fn new(now: Instant, (time, work): (Nanos, u64), there: u32) -> Turns {
-        Turns {
+    fn new(now: Instant, (time, work): (Nanos, u64), there: u32) -> ServiceTurns {
+        ServiceTurns {
             begun: now,
             time,
             work,
@@ -107,7 +107,7 @@ impl Turns {
             few_time: Nanos::ZERO,
             few_there: there,
             few_at: now,
-            shown: Shown::default(),
+            shown: PeriodFigures::default(),
         }
     }
 
@@ -185,7 +185,7 @@ pub(super) enum Found {
 /// Whether the two sides take turns, and when that is tried.
 #[derive(Debug)]
 pub(super) struct Alternation {
-    turns: Option<Turns>,
+    turns: Option<ServiceTurns>,
     /// How many periods there are, none while they are only tried; and the next time.
     periods: u32,
     periods_next: u32,
@@ -194,7 +194,7 @@ pub(super) struct Alternation {
     pause: Nanos,
     /// There is no bound for a moment, to see what the many do then; what they did.
     looking: Option<Instant>,
-    unbound: Tally,
+    unbound: ServiceTally,
     /// Whether the many have no bound in their turn.
     is_wide: bool,
     /// Requests of the few, queued or at the disk.
@@ -210,7 +210,7 @@ impl Default for Alternation {
             not_before: Instant::ZERO,
             pause: PAUSE,
             looking: None,
-            unbound: Tally::default(),
+            unbound: ServiceTally::default(),
             is_wide: false,
             few_there: 0,
         }
@@ -227,7 +227,7 @@ impl Alternation {
     pub(super) fn begin_trial(&mut self, now: Instant, weights: [u32; 2]) {
         self.is_wide = false;
         let (time, _) = self.parts(weights);
-        self.turns = Some(Turns::new(now, (time, u64::MAX), self.few_there));
+        self.turns = Some(ServiceTurns::new(now, (time, u64::MAX), self.few_there));
     }
 
     /// Whether it is looked, before turns that last, at what the many do without a bound.
@@ -251,7 +251,7 @@ impl Alternation {
     pub(super) fn sees(
         &mut self,
         now: Instant,
-        window: &Window,
+        window: &ShareWindow,
         had: &Had,
         weights: [u32; 2],
     ) -> bool {
@@ -266,7 +266,7 @@ impl Alternation {
         // With a bound in their turn the many might not do their part in it.
         self.is_wide = had.many.rate() < self.unbound.rate() - SLOWER_MAX;
         self.looking = None;
-        self.turns = Some(Turns::new(now, self.parts(weights), self.few_there));
+        self.turns = Some(ServiceTurns::new(now, self.parts(weights), self.few_there));
         true
     }
 
@@ -363,7 +363,7 @@ impl Alternation {
     fn judge_shown(
         &mut self,
         now: Instant,
-        shown: &Shown,
+        shown: &PeriodFigures,
         (had, weights): (&Had, [u32; 2]),
         is_late: bool,
     ) -> Found {
@@ -381,7 +381,7 @@ impl Alternation {
         if is_seen && is_there && had.few.rate() < due {
             (self.periods, self.pause) = (self.periods_next, PAUSE);
             self.periods_next = (2 * self.periods_next).min(PERIODS_MAX);
-            (self.looking, self.unbound, self.turns) = (Some(now), Tally::default(), None);
+            (self.looking, self.unbound, self.turns) = (Some(now), ServiceTally::default(), None);
             return Found::Use;
         }
         (self.turns, self.periods_next) = (None, PERIODS);

@@ -21,7 +21,7 @@ const TALLY_MAX: Nanos = Nanos::from_secs(2);
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ShareWindow {
     pub(super) since: Instant,
     /// Requests of the few that are done, and how long they took in all, waits included.
     pub(super) few: u64,
@@ -35,7 +35,7 @@ pub(super) struct Window {
     pub(super) weights: [u32; 2],
 }
 
-impl Window {
+impl ShareWindow {
     /// The change that one request more or less of the few would make in the score.
     pub(super) fn chance(&self) -> i64 {
         let [few, many] = self.weights.map(i64::from);
@@ -56,7 +56,7 @@ impl Window {
 
     /// Counts of both sides in it.
     pub(super) fn had(&self, now: Instant) -> Had {
-        let tally = |count| Tally { count, time: now.since(self.since) };
+        let tally = |count| ServiceTally { count, time: now.since(self.since) };
         Had { few: tally(self.few), many: tally(self.work) }
     }
 
@@ -72,8 +72,8 @@ impl Window {
 /// Rates of both sides: requests of the few, work of the many.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Had {
-    pub(super) few: Tally,
-    pub(super) many: Tally,
+    pub(super) few: ServiceTally,
+    pub(super) many: ServiceTally,
 }
 
 impl Had {
@@ -85,12 +85,12 @@ impl Had {
 
 /// So much in so much time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ServiceTally {
     count: u64,
     time: Nanos,
 }
 
-impl Tally {
+impl ServiceTally {
     pub(super) fn add(&mut self, count: u64, time: Nanos) {
         (self.count, self.time) = (self.count + count, self.time + time);
         if self.time > TALLY_MAX {

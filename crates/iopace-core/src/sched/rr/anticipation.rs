@@ -1,6 +1,6 @@
 //! Keeping the disk for the task in service while its next request is about to come.
 
-use super::{Config, Pop, Queue, RoundRobin, Task};
+use super::{Pop, RoundRobin, RrConfig, RrQueue, ScheduledTask};
 use crate::request::Op;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -18,8 +18,8 @@ const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 impl RoundRobin {
     /// How long the task's next request is worth waiting for, from now.
-    fn patience(&self, task: &Task<Queue>, done: Op) -> Option<Nanos> {
-        let Config { wait, w_anticipate, bypass, .. } = self.config;
+    fn patience(&self, task: &ScheduledTask<RrQueue>, done: Op) -> Option<Nanos> {
+        let RrConfig { wait, w_anticipate, bypass, .. } = self.config;
         if bypass || (done.is_write() && !w_anticipate) {
             return None;
         }

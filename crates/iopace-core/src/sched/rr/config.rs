@@ -44,7 +44,7 @@ pub(super) static PARAMS: [ParamSpec; 6] = [
 
 /// The parameters in force, in the core's units.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Config {
+pub(super) struct RrConfig {
     pub(super) wait: Nanos,
     pub(super) quantum: Nanos,
     pub(super) quantum_bytes: Bytes,
@@ -54,9 +54,9 @@ pub(super) struct Config {
     pub(super) w_anticipate: bool,
 }
 
-impl Config {
-    pub(super) fn new(params: &Params) -> Config {
-        Config {
+impl RrConfig {
+    pub(super) fn new(params: &Params) -> RrConfig {
+        RrConfig {
             wait: Nanos::from_millis(params.get(0)),
             quantum: Nanos::from_millis(params.get(1)),
             quantum_bytes: Bytes::from_kib(params.get(2)),

@@ -8,15 +8,15 @@
 //!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
 //! ```
 
-use super::line::{Bandwidth, Line};
-use super::price::{PARTS, Shape, Shapes, Tally};
+use super::line::{WriteBackBandwidth, WriteBackLine};
+use super::price::{PARTS, ReaderTally, Shape, Shapes};
 use super::readers::Readers;
 use crate::request::{Done, Op};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
 use crate::window::base::smooth;
-use crate::window::{Narrowed, Picture, Started, WRITE_BACK_DEPTH, WriteBack};
+use crate::window::{Narrowed, Started, WRITE_BACK_DEPTH, WindowPicture, WriteBack};
 
 /// A batch takes so many times what a read takes: two seeks are then a quarter of it.
 const BATCH_LATENCIES: u64 = 6;
@@ -76,12 +76,12 @@ pub(super) struct Batches {
     /// Time is accounted for up to here.
     mark: Instant,
     readers: Readers,
-    line: Line,
+    line: WriteBackLine,
     /// When the first of the present batch went to the device: its wait in line costs nobody
     /// anything.
     started: Option<Instant>,
     /// The present batch, until it has settled.
-    batch: Tally,
+    batch: ReaderTally,
     batch_size: Bytes,
     shapes: Shapes,
     /// Time since the last quiet that was long enough to learn from.
@@ -195,7 +195,7 @@ impl Batches {
     }
 
     /// What is drawn.
-    pub(super) fn picture(&self, depth: u32, narrowed: Option<Narrowed>) -> Picture {
+    pub(super) fn picture(&self, depth: u32, narrowed: Option<Narrowed>) -> WindowPicture {
         let (write_back_depth, write_back_gap) = match self.phase {
             Phase::Free => (WRITE_BACK_DEPTH, Nanos::ZERO),
             Phase::Batch { shape: Some(Shape::Trickle), .. } => (1, self.gap),
@@ -203,7 +203,7 @@ impl Batches {
             _ => (0, self.gap),
         };
         let (quiet_latency, latency) = (self.readers.latency_quiet, self.readers.latency);
-        Picture { depth, narrowed, write_back_depth, write_back_gap, quiet_latency, latency }
+        WindowPicture { depth, narrowed, write_back_depth, write_back_gap, quiet_latency, latency }
     }
 
     /// Accounts for the time up to now and takes the steps that are due by themselves.
@@ -218,7 +218,7 @@ impl Batches {
         let is_read = self.readers.are_there(now);
         match self.phase {
             Phase::Free if is_read => {
-                self.batch = Tally::default();
+                self.batch = ReaderTally::default();
                 let (left, time) = (Bytes::ZERO, Nanos::ZERO);
                 self.phase = Phase::Batch { shape: None, since: now, left, time };
                 self.started = Some(now);
@@ -303,7 +303,7 @@ impl Batches {
         if self.readers.are_much_faster_than(self.shapes.priced_at) {
             // What was learned from a much slower disk says nothing.
             self.shapes.forget();
-            self.line.bandwidth = Bandwidth::default();
+            self.line.bandwidth = WriteBackBandwidth::default();
         }
         let time = self.batch_time(self.line.wait);
         let left = self.line.bandwidth.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
@@ -314,7 +314,7 @@ impl Batches {
             Shape::Trickle => (Bytes(u64::MAX), self.trickle_time()),
             _ => (left, time.times(2)),
         };
-        (self.batch, self.batch_size) = (Tally::default(), Bytes::ZERO);
+        (self.batch, self.batch_size) = (ReaderTally::default(), Bytes::ZERO);
         self.started = None;
         self.phase = Phase::Batch { shape: Some(shape), since: now, left, time };
         self.line.at = now;
@@ -366,7 +366,7 @@ impl Batches {
         {
             if self.batch.is_above(&self.readers.quiet) {
                 // No batch makes readers faster: there are more of them than was known.
-                self.readers.quiet = Tally::default();
+                self.readers.quiet = ReaderTally::default();
             } else {
                 let quiet = &self.readers.quiet;
                 let turn = (now.since(since), self.batch_size, self.readers.latency_quiet);

@@ -7,7 +7,7 @@ use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
 use crate::time::Instant;
 use crate::window::Started;
-use crate::window::base::{Against, Base};
+use crate::window::base::{Against, BaseLatency};
 
 /// L_target as a multiple of the latency alone. Depth must not be lost where it pays: a 7200 rpm
 /// disk that sorts 31 commands answers each about 17 times later than one alone, an NVMe disk that
@@ -25,18 +25,22 @@ const WINDOW_MIN: u32 = 16;
 
 /// The window of all requests.
 #[derive(Debug)]
-pub(super) struct Depth {
+pub(super) struct WindowDepth {
     depth_max: u32,
     /// w in 256ths, so that small steps are not lost; at most 2^18.
     w: u64,
-    base: Base,
+    base: BaseLatency,
     seen: Against,
 }
 
-impl Depth {
-    pub(super) fn new(depth: u32) -> Depth {
-        let mut made =
-            Depth { depth_max: 1, w: 0, base: Base::default(), seen: Against::default() };
+impl WindowDepth {
+    pub(super) fn new(depth: u32) -> WindowDepth {
+        let mut made = WindowDepth {
+            depth_max: 1,
+            w: 0,
+            base: BaseLatency::default(),
+            seen: Against::default(),
+        };
         made.set(depth);
         made
     }

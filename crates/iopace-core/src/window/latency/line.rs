@@ -5,17 +5,17 @@ use crate::units::{Bytes, scaled};
 
 /// Where the write-back is that was let through.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WriteBackLine {
     /// In line or at the device; the engine knows, whatever was lost on the way here.
     pub(super) len: u32,
     /// When some was last put into line or done, or a batch began.
     pub(super) at: Instant,
     /// How long the first of a batch waits in line, on the average: what the scheduler decides.
     pub(super) wait: Nanos,
-    pub(super) bandwidth: Bandwidth,
+    pub(super) bandwidth: WriteBackBandwidth,
 }
 
-impl Line {
+impl WriteBackLine {
     /// One more.
     pub(super) fn enter(&mut self, now: Instant) {
         self.len += 1;
@@ -43,7 +43,7 @@ impl Line {
 
 /// How fast write-back gets done while there is any.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bandwidth {
+pub(super) struct WriteBackBandwidth {
     time: Nanos,
     bytes: u64,
 }
@@ -54,11 +54,11 @@ const BANDWIDTH_MEMORY: Nanos = Nanos::from_secs(1);
 /// Nothing is said about the bandwidth before it was seen for this long.
 const BANDWIDTH_MIN: Nanos = Nanos::from_millis(20);
 
-impl Bandwidth {
+impl WriteBackBandwidth {
     /// Write-back was under way for so long.
     pub(super) fn pass(&mut self, time: Nanos) {
         if self.time > BANDWIDTH_MEMORY {
-            *self = Bandwidth { time: Nanos(self.time.0 / 2), bytes: self.bytes / 2 };
+            *self = WriteBackBandwidth { time: Nanos(self.time.0 / 2), bytes: self.bytes / 2 };
         }
         self.time += time;
     }

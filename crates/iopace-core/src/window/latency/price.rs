@@ -26,7 +26,7 @@ impl Shape {
 
 /// Time of readers and how many of their requests were done in it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ReaderTally {
     /// How long.
     pub(super) time: Nanos,
     /// How many.
@@ -38,31 +38,31 @@ pub(super) struct Tally {
 const MEMORY_TIME: Nanos = Nanos::from_secs(2);
 const MEMORY_COUNT: u64 = 128;
 
-impl Tally {
+impl ReaderTally {
     /// Forgets half of it when it is much.
     pub(super) fn fade(&mut self) {
         if self.time > MEMORY_TIME && self.count > MEMORY_COUNT {
-            *self = Tally { time: Nanos(self.time.0 / 2), count: self.count / 2 };
+            *self = ReaderTally { time: Nanos(self.time.0 / 2), count: self.count / 2 };
         }
     }
 
     /// Whether there is more in it than at the rate of `other`, and not by chance: the counts of
     /// random arrivals scatter by their root, so by four times that once in 30 000.
-    pub(super) fn is_above(&self, other: &Tally) -> bool {
+    pub(super) fn is_above(&self, other: &ReaderTally) -> bool {
         self.count > self.expected(other).saturating_add(self.scatter(other))
     }
 
     /// Whether there is less in it, and not by chance.
-    pub(super) fn is_below(&self, other: &Tally) -> bool {
+    pub(super) fn is_below(&self, other: &ReaderTally) -> bool {
         self.count.saturating_add(self.scatter(other)) < self.expected(other)
     }
 
-    fn scatter(&self, other: &Tally) -> u64 {
+    fn scatter(&self, other: &ReaderTally) -> u64 {
         self.expected(other).isqrt() * 4 + 4
     }
 
     /// How many it would be at the rate of `other`.
-    fn expected(&self, other: &Tally) -> u64 {
+    fn expected(&self, other: &ReaderTally) -> u64 {
         let count = u128::from(self.time.0) * u128::from(other.count);
         let count = count.checked_div(u128::from(other.time.0)).unwrap_or(0);
         u64::try_from(count).unwrap_or(u64::MAX)
@@ -70,7 +70,7 @@ impl Tally {
 
     /// How much of `self.time` was taken from readers, who in quiet get `quiet.count` done in
     /// `quiet.time`: positive or negative, within ±2^62 ns.
-    fn taken(&self, quiet: &Tally) -> i64 {
+    fn taken(&self, quiet: &ReaderTally) -> i64 {
         let worth = u128::from(self.count) * u128::from(quiet.time.0);
         let worth = worth.checked_div(u128::from(quiet.count)).unwrap_or(0);
         to_i64(u128::from(self.time.0)) - to_i64(worth)
@@ -101,7 +101,7 @@ struct Price {
 
 impl Price {
     /// A batch was over after `turn`, and so much of the readers' time is gone.
-    fn book(&mut self, turn: Nanos, batch: &Tally, size: Bytes, quiet: &Tally) {
+    fn book(&mut self, turn: Nanos, batch: &ReaderTally, size: Bytes, quiet: &ReaderTally) {
         let reads = u128::from(self.time.unsigned_abs()) * u128::from(quiet.count);
         let is_enough = reads >= u128::from(quiet.time.0) * u128::from(READS);
         if (is_enough && self.batches_count >= BATCHES) || self.batches_count >= BATCHES_MAX {
@@ -195,7 +195,7 @@ impl Shapes {
         &mut self,
         shape: Shape,
         (turn, size, latency): (Nanos, Bytes, Nanos),
-        (batch, quiet): (&Tally, &Tally),
+        (batch, quiet): (&ReaderTally, &ReaderTally),
     ) {
         self.prices[shape as usize].book(turn, batch, size, quiet);
         self.priced_at = self.priced_at.max(latency);

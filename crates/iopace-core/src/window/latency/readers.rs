@@ -1,6 +1,6 @@
 //! Who waits for requests: whether there is anybody, and what they get in quiet.
 
-use super::price::Tally;
+use super::price::ReaderTally;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
 use crate::window::base::smooth;
@@ -26,9 +26,9 @@ pub(super) struct Readers {
     /// When a request that somebody waits for last started or ended.
     at: Option<Instant>,
     /// All time in quiet, the older part forgotten.
-    pub(super) quiet: Tally,
+    pub(super) quiet: ReaderTally,
     /// The present time in quiet.
-    gap: Tally,
+    gap: ReaderTally,
     /// The mean latency at the device in quiet, and at any time.
     pub(super) latency_quiet: Nanos,
     pub(super) latency: Nanos,

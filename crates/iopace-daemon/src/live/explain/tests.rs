@@ -211,7 +211,7 @@ fn a_narrowed_window_is_told_with_its_reason() {
     assert_eq!(told.window, Some(narrowed));
 }
 
-fn with_pace(pace: &'static pace::Policy, limit: u64) -> Config {
+fn with_pace(pace: &'static pace::PacePolicy, limit: u64) -> Config {
     let memory = Thresholds { background: Bytes(limit / 2), limit: Bytes(limit) };
     Config { pace, memory, window_depth: 4, ..Config::default() }
 }

@@ -14,8 +14,8 @@
 
 use super::{Model, Set, compare, mean_error, modelled, moved, scaled};
 use crate::calibrate::measure::Figure;
-use crate::calibrate::plan::Kind;
-use crate::calibrate::{DEPTH_MAX, plan::Unit};
+use crate::calibrate::plan::StepKind;
+use crate::calibrate::{DEPTH_MAX, plan::FigureUnit};
 use crate::ssd::SsdConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
@@ -58,7 +58,7 @@ fn assumed(set: &Set<'_>, sources: &mut Sources) -> SsdConfig {
     let in_sequence = set
         .figures
         .iter()
-        .filter(|figure| figure.step.unit() == Unit::BytesPerSec && !figure.step.writes());
+        .filter(|figure| figure.step.unit() == FigureUnit::BytesPerSec && !figure.step.writes());
     let fastest = in_sequence.map(|figure| figure.value).max().unwrap_or_default();
     sources.push(("rate_bus", "measured: the fastest sequential read"));
     let alone = set.random(4, 1).expect("without it nothing is fitted");
@@ -118,7 +118,7 @@ fn times(config: &mut SsdConfig, set: &Set<'_>, sources: &mut Sources) {
 
 /// Tries every number of units on the sweep over depth, then corrects the times.
 fn units(config: &mut SsdConfig, set: &Set<'_>) {
-    let is_sweep = |figure: &&Figure| figure.step.kind == Kind::Random { read_percent: 100 };
+    let is_sweep = |figure: &&Figure| figure.step.kind == StepKind::Random { read_percent: 100 };
     let sweep: Vec<Figure> = set.figures.iter().filter(is_sweep).copied().collect();
     let tried = UNITS.iter().map(|&units| {
         let candidate = corrected(SsdConfig { units, ..*config }, set);

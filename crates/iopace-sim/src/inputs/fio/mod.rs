@@ -24,7 +24,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use super::{InputError, Place};
+use super::{InputError, InputPlace};
 use crate::disks;
 
 /// A job file, understood.
@@ -48,7 +48,7 @@ impl Job {
     /// The first mistake, with its line and what would be right.
     pub fn parse(file: &str, text: &str, disk: &str) -> Result<Job, InputError> {
         let fail = |(line, message): Mistake| {
-            let place = (line > 0).then_some(Place::Line(line));
+            let place = (line > 0).then_some(InputPlace::Line(line));
             InputError { file: file.into(), place, message }
         };
         let built = disks::build(disk).map_err(|error| fail((0, error)))?;

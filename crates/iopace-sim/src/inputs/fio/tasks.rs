@@ -3,7 +3,7 @@
 use super::Mistake;
 use super::ini::{Options, Section};
 use super::options::{NO_EFFECT, UNDERSTOOD};
-use super::values::{Base, count, size, switch, time};
+use super::values::{SuffixBase, count, size, switch, time};
 use crate::scenario::{DURATION_MAX, TASKS_MAX};
 use iopace_core::time::Nanos;
 use iopace_groups::tree::Tree;
@@ -40,7 +40,7 @@ pub(super) struct Specs {
 /// The options of one job, read one by one.
 pub(super) struct Given<'a> {
     pub(super) options: &'a Options,
-    pub(super) base: Base,
+    pub(super) base: SuffixBase,
 }
 
 impl Given<'_> {
@@ -89,8 +89,8 @@ impl Specs {
     pub(super) fn add(&mut self, section: &Section) -> Result<(), Mistake> {
         let options = &section.options;
         let base = match options.get("kb_base").map(|(value, line)| (value.as_str(), *line)) {
-            None | Some(("1024", _)) => Base(1_024),
-            Some(("1000", _)) => Base(1_000),
+            None | Some(("1024", _)) => SuffixBase(1_024),
+            Some(("1000", _)) => SuffixBase(1_000),
             Some((other, line)) => {
                 return Err((line, format!("kb_base is 1000 or 1024, not '{other}'")));
             }

@@ -9,7 +9,7 @@ use iopace_core::time::Nanos;
 
 /// What a letter counts in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Base(pub(super) u64);
+pub(super) struct SuffixBase(pub(super) u64);
 
 fn split(text: &str) -> Option<(u64, String)> {
     let lower = text.trim().to_ascii_lowercase();
@@ -23,7 +23,7 @@ fn split(text: &str) -> Option<(u64, String)> {
 }
 
 /// A size in bytes.
-pub(super) fn size(text: &str, base: Base) -> Result<u64, String> {
+pub(super) fn size(text: &str, base: SuffixBase) -> Result<u64, String> {
     let wrong = || {
         format!(
             "'{text}' is no size: write a whole number of bytes, or with k, m, g, t or p; percent \
@@ -101,11 +101,11 @@ mod tests {
             ("7b", 7, 7),
         ];
         for (text, binary, decimal) in cases {
-            assert_eq!(size(text, Base(1_024)), Ok(binary), "{text}");
-            assert_eq!(size(text, Base(1_000)), Ok(decimal), "{text}");
+            assert_eq!(size(text, SuffixBase(1_024)), Ok(binary), "{text}");
+            assert_eq!(size(text, SuffixBase(1_000)), Ok(decimal), "{text}");
         }
         for text in ["", "k", "20%", "3z", "-1", "1.5k", "99999999999999999999", "99999999p"] {
-            assert!(size(text, Base(1_024)).is_err(), "{text}");
+            assert!(size(text, SuffixBase(1_024)).is_err(), "{text}");
         }
     }
 

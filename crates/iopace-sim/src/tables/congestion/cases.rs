@@ -2,7 +2,7 @@
 
 use crate::readprio;
 use crate::scenario::{Chosen, Memory, Scenario};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::pace::counting::Counting;
 use iopace_core::request::Extent;
 use iopace_core::sched::find;
@@ -17,7 +17,7 @@ const WARMUP: Nanos = Nanos::from_secs(30);
 pub const CLUSTER: Bytes = Bytes::from_kib(64);
 
 /// The control of 2006 as it counts most likely: clusters, where they leave the page cache.
-static CLUSTERS: pace::Policy = pace::Policy {
+static CLUSTERS: pace::PacePolicy = pace::PacePolicy {
     name: "counting-clusters",
     summary: "a task that writes too many clusters of 64 KiB in 100 ms sleeps (2006)",
     build: || Box::new(Counting::new(CLUSTERS_MAX, CLUSTER)),
@@ -28,10 +28,10 @@ const CLUSTERS_MAX: u32 = 8;
 
 /// One system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variant {
+pub struct CongestionVariant {
     /// Its name in the table.
     pub name: &'static str,
-    /// Stage pace and stage window; see [`Variant::pace`].
+    /// Stage pace and stage window; see [`CongestionVariant::pace`].
     pace: &'static str,
     window: &'static str,
     /// Whether it is that of 2006: read priority, clusters of 64 KiB, one list of frames.
@@ -40,16 +40,16 @@ pub struct Variant {
     counts_reads: bool,
 }
 
-const fn old(name: &'static str, pace: &'static str, counts_reads: bool) -> Variant {
-    Variant { name, pace, window: "fixed", is_old: true, counts_reads }
+const fn old(name: &'static str, pace: &'static str, counts_reads: bool) -> CongestionVariant {
+    CongestionVariant { name, pace, window: "fixed", is_old: true, counts_reads }
 }
 
-const fn new(name: &'static str, window: &'static str) -> Variant {
-    Variant { name, pace: "rate", window, is_old: false, counts_reads: false }
+const fn new(name: &'static str, window: &'static str) -> CongestionVariant {
+    CongestionVariant { name, pace: "rate", window, is_old: false, counts_reads: false }
 }
 
 /// All of them.
-pub const VARIANTS: [Variant; 6] = [
+pub const VARIANTS: [CongestionVariant; 6] = [
     old("none", "none", false),
     old("cca-2006", "counting-clusters", false),
     old("cca-2006-calls", "counting", false),
@@ -58,16 +58,16 @@ pub const VARIANTS: [Variant; 6] = [
     new("latency", "latency"),
 ];
 
-impl Variant {
+impl CongestionVariant {
     /// The variant of that name.
     ///
     /// # Panics
     /// If there is none.
-    pub fn named(name: &str) -> &'static Variant {
+    pub fn named(name: &str) -> &'static CongestionVariant {
         VARIANTS.iter().find(|variant| variant.name == name).expect("a variant of the table")
     }
 
-    fn pace(&self) -> &'static pace::Policy {
+    fn pace(&self) -> &'static pace::PacePolicy {
         if self.pace == CLUSTERS.name {
             return &CLUSTERS;
         }
@@ -143,7 +143,7 @@ pub fn cases() -> Vec<Case> {
 /// figure, and what differs from `none` in the scenario of the source.
 pub fn steps(length: Nanos, seed: u64) -> [(&'static str, Scenario); 3] {
     let apart = Case { writers_at_gib: APART_GIB, ..SOURCE };
-    let none = Variant::named("none");
+    let none = CongestionVariant::named("none");
     let far = scenario(&apart, none, length, seed);
     let mut long = far.clone();
     long.memory.as_mut().expect("it has").write_back_len = Memory::default().write_back_len;
@@ -157,14 +157,14 @@ fn reads_first() -> Chosen {
 }
 
 /// The scenario of a case under a variant.
-pub fn scenario(case: &Case, variant: &Variant, length: Nanos, seed: u64) -> Scenario {
+pub fn scenario(case: &Case, variant: &CongestionVariant, length: Nanos, seed: u64) -> Scenario {
     let memory = Bytes::from_mib(case.memory_mib);
     let mut tasks = vec![reader(case)];
     for number in 0..case.writers {
         let region = piece(case.writers_at_gib + number * 16, Bytes::from_mib(16 << 10));
         let name = format!("dd{number}");
         let block = Bytes::from_kib(case.block_kib);
-        tasks.push(Task { block, ..Task::new(&name, Kind::DdWrite, region) });
+        tasks.push(Task { block, ..Task::new(&name, TaskKind::DdWrite, region) });
     }
     let usual = Memory::default();
     Scenario {
@@ -194,7 +194,7 @@ fn reader(case: &Case) -> Task {
     let region = piece(4, Bytes::from_mib(16 << 10));
     match case.reader {
         Reader::Postmark(percent) => {
-            let mut task = Task::new("reader", Kind::Postmark, region);
+            let mut task = Task::new("reader", TaskKind::Postmark, region);
             // A file has two pages on average.
             let pages = (case.memory_mib << 8) * percent / 100;
             task.files.count = u32::try_from(pages / 2).expect("some hundred thousand files");
@@ -203,7 +203,7 @@ fn reader(case: &Case) -> Task {
         }
         Reader::Random => {
             let block = Bytes::from_kib(8);
-            let task = Task::new("reader", Kind::Random, region);
+            let task = Task::new("reader", TaskKind::Random, region);
             Task { block, depth: 4, buffered: true, ..task }
         }
     }

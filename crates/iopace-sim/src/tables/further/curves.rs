@@ -1,9 +1,9 @@
 //! Trade-off curves: slots per group, and what a slice and a wait buy under `rr`.
 
-use super::Outcome;
+use super::FurtherOutcome;
 use crate::tables::geom::{self, slices};
 use crate::tables::slots::VARIANTS;
-use crate::tables::slots::caps::{CAPS, Point, of_variants};
+use crate::tables::slots::caps::{CAPS, CapPoint, of_variants};
 use iopace_core::time::Nanos;
 
 /// Slices of the curve, at the default wait; and the variants that they are.
@@ -42,7 +42,7 @@ pub const LIMITS: [&str; 9] = [
 ];
 
 /// All slots per group: row, variant, figures.
-pub fn limits(seed: u64) -> Vec<(&'static str, &'static str, Outcome)> {
+pub fn limits(seed: u64) -> Vec<(&'static str, &'static str, FurtherOutcome)> {
     // The program and the slots of 2009, and ours.
     let points = of_variants(seed, &[VARIANTS[0], VARIANTS[3]]);
     let of = |row: usize| {
@@ -52,21 +52,21 @@ pub fn limits(seed: u64) -> Vec<(&'static str, &'static str, Outcome)> {
     (0..LIMITS.len()).flat_map(of).collect()
 }
 
-fn figures(point: &Point) -> Outcome {
+fn figures(point: &CapPoint) -> FurtherOutcome {
     let rise = point.outcome.g2_rise_ms.map(|rise| ("g2_rise_ms", rise));
     let rest = [("g2_share", point.outcome.g2_share), ("total_vs_fifo", point.total_vs_fifo)];
     rise.into_iter().chain(rest).collect()
 }
 
 /// The trade-off curve: row, variant, figures.
-pub fn trades(seed: u64) -> Vec<(&'static str, &'static str, Outcome)> {
+pub fn trades(seed: u64) -> Vec<(&'static str, &'static str, FurtherOutcome)> {
     let slices = SLICES.map(|(name, slice)| (name, slice, DEFAULTS.1));
     let waits = WAITS.map(|(name, wait)| (name, DEFAULTS.0, wait));
     let pairs: Vec<_> = slices.into_iter().chain(waits).collect();
     let plain: Vec<(u64, u64)> = pairs.iter().map(|(_, slice, wait)| (*slice, *wait)).collect();
     let points = slices::pairs(&plain, seed, DURATION);
     let names = TRADES.iter().flat_map(|row| pairs.iter().map(|(name, ..)| (*row, *name)));
-    let outcome = |outcome: &geom::Outcome| -> Outcome {
+    let outcome = |outcome: &geom::GeomOutcome| -> FurtherOutcome {
         let wanted = ["dd_share", "cvs_share", "efficiency", "cvs_p99_ms"];
         wanted.into_iter().filter_map(|name| Some((name, outcome.figure(name)?))).collect()
     };

@@ -1,14 +1,14 @@
 //! Groups: three weights, one client of depth 1 beside one of depth 64, limits of children, and one
 //! group on two devices.
 
-use super::Outcome;
+use super::FurtherOutcome;
 use crate::milli::Milli;
 use crate::parallel;
 use crate::report::{RunReport, TaskReport};
 use crate::run::{World, run};
 use crate::scenario::{Chosen, DEVICE, Scenario};
 use crate::tables::pace::measure::{cap_error, down, of, up};
-use crate::task::{Kind, Task};
+use crate::task::{Task, TaskKind};
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::sched::recommended;
 use iopace_core::time::{Instant, Nanos};
@@ -53,7 +53,7 @@ fn reader(name: &str, disk: &str, place: u64, depth: u32, group: GroupId) -> Tas
     let capacity = crate::disks::build(disk).expect("a preset").capacity();
     let part = Bytes(capacity.0 / 8 / 4_096 * 4_096);
     let region = Extent::new(Bytes(place * part.0), part).expect("within the disk");
-    Task { depth, group, ..Task::new(name, Kind::Random, region) }
+    Task { depth, group, ..Task::new(name, TaskKind::Random, region) }
 }
 
 fn story(disk: &'static str, duration: Nanos, seed: u64) -> Scenario {
@@ -77,7 +77,7 @@ fn length(disk: &str) -> Nanos {
 
 /// Three groups of weights 100, 200 and 400 with the fio job each: the largest error of a share of
 /// the requests; and of a share of the disk's time, where it takes one request at a time.
-pub fn weights(disk: &'static str, seed: u64) -> Outcome {
+pub fn weights(disk: &'static str, seed: u64) -> FurtherOutcome {
     let mut scenario = story(disk, Nanos(2 * length(disk).0), seed);
     scenario.nr_requests = NR_REQUESTS;
     for (place, (name, weight)) in WEIGHTS.into_iter().enumerate() {
@@ -102,7 +102,7 @@ pub fn weights(disk: &'static str, seed: u64) -> Outcome {
 
 /// A group with one request at a time beside one with 64, of equal weight: what the first has of
 /// what it has alone; below a shared limit, what it has of both.
-pub fn depths(variant: &'static str, seed: u64) -> Outcome {
+pub fn depths(variant: &'static str, seed: u64) -> FurtherOutcome {
     let disk = if variant == SHARED { "ssd-sata" } else { variant };
     // The depth is found, and turns are tried, within the first second.
     let longer = if disk.starts_with("ssd") { 4 } else { 1 };
@@ -148,7 +148,7 @@ const ABOVE: [(&str, &str, &str, [&str; 2]); 8] = [
 
 /// A child's limit above its parent's: how many of these are refused with both figures and the
 /// parent named, and leave all as it was; set in either order.
-pub fn children() -> Outcome {
+pub fn children() -> FurtherOutcome {
     let is_refused = |(file, parent, child, names): &(&str, &str, &str, [&str; 2])| {
         let mut tree = Tree::new();
         let vms = group(&mut tree, "/vms", &[], &[DEVICE]);
@@ -172,7 +172,7 @@ pub fn children() -> Outcome {
 
 /// One group on two devices, with other limits on each, 64 random readers of it on both: the most
 /// slots that it has on each, over its limit there, and the error of its limits of bytes.
-pub fn devices(seed: u64) -> Outcome {
+pub fn devices(seed: u64) -> FurtherOutcome {
     let (one, two) = (DEVICE, OTHER);
     let mut tree = Tree::new();
     let slots = [one, two].into_iter().zip(SLOTS);

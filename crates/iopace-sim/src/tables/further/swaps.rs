@@ -142,7 +142,7 @@ pub struct Outcomes {
 }
 
 /// The program: one request after the other, and what is known of each.
-struct Load {
+struct SwapLoad {
     random: Random,
     buffered: bool,
     /// Of each request: its block if it writes, and how often it has ended.
@@ -156,7 +156,7 @@ struct Load {
     out: Outcomes,
 }
 
-impl Load {
+impl SwapLoad {
     fn next(&mut self) -> Io {
         let number = self.requests.len() as u64;
         let fua = self.random.below(16) == 0;
@@ -222,7 +222,7 @@ pub fn run(disk: &str, buffered: bool, seed: u64) -> Outcomes {
     let cache = PageCacheConfig { memory: Bytes::from_mib(64), drop_behind: true };
     let cache = buffered.then_some(cache);
     let mut machine: Machine = Modelled::pump(Config::default(), cache, Box::new(witness));
-    let mut load = Load {
+    let mut load = SwapLoad {
         random: Random::new(seed, "swaps"),
         buffered,
         requests: Vec::new(),
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_load_sees_what_is_lost_doubled_and_moved() {
-        let mut load = Load {
+        let mut load = SwapLoad {
             random: Random::new(1, "swaps"),
             buffered: false,
             requests: vec![(Some(0), 0), (None, 0)],

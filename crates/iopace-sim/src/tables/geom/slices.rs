@@ -1,6 +1,6 @@
 //! The mixes of the table under `rr` with a slice and a wait of one's own.
 
-use super::{NONE, Outcome};
+use super::{GeomOutcome, NONE};
 use crate::judge::set_shares;
 use crate::parallel;
 use crate::run::run;
@@ -13,7 +13,7 @@ pub const MIXES: [&str; 2] = ["dd-read+cvs", "dd-write+cvs"];
 
 /// One pair of parameters and what came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct SlicePoint {
     /// The mix.
     pub row: &'static str,
     /// Time slice.
@@ -21,14 +21,14 @@ pub struct Point {
     /// Longest anticipation.
     pub wait_ms: u64,
     /// The figures.
-    pub outcome: Outcome,
+    pub outcome: GeomOutcome,
 }
 
 /// Both mixes for some pairs of slice and wait, in the order of the pairs.
 ///
 /// The slice in bytes is set to its largest value, or it would end the slices of dd at 8 MiB (about
 /// 120 ms) whatever the time slice is.
-pub fn pairs(pairs: &[(u64, u64)], seed: u64, duration: Nanos) -> Vec<Point> {
+pub fn pairs(pairs: &[(u64, u64)], seed: u64, duration: Nanos) -> Vec<SlicePoint> {
     let of = |row| pairs.iter().map(move |(quantum_ms, wait_ms)| (row, *quantum_ms, *wait_ms));
     let points: Vec<_> = MIXES.into_iter().flat_map(of).collect();
     let programs = ["dd-read", "dd-write", "cvs"];
@@ -41,11 +41,16 @@ pub fn pairs(pairs: &[(u64, u64)], seed: u64, duration: Nanos) -> Vec<Point> {
             (task, &alone[of(program).expect("a mix is made of these programs")])
         });
         set_shares(&mut report, &pairs.collect::<Vec<_>>());
-        Outcome::of(&report)
+        GeomOutcome::of(&report)
     });
     let points = points.into_iter().zip(outcomes);
     points
-        .map(|((row, quantum_ms, wait_ms), outcome)| Point { row, quantum_ms, wait_ms, outcome })
+        .map(|((row, quantum_ms, wait_ms), outcome)| SlicePoint {
+            row,
+            quantum_ms,
+            wait_ms,
+            outcome,
+        })
         .collect()
 }
 

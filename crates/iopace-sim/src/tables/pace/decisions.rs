@@ -6,13 +6,13 @@
 //! more for each pause before it.
 
 use super::measure::p99_ms;
-use super::setups::{HDD, Outcome, SSD, Setup, tasks, thresholds};
+use super::setups::{HDD, SSD, Setup, SetupOutcome, tasks, thresholds};
 use crate::milli::Milli;
 use crate::run::run_traced as run;
-use crate::task::Kind;
+use crate::task::TaskKind;
 use iopace_core::group::table::Groups;
 use iopace_core::pace::rate::Rate;
-use iopace_core::pace::{Budget, Dirty, Grant, Pace, Picture, Policy, Total, Write};
+use iopace_core::pace::{Budget, Dirty, Grant, Pace, PacePicture, PacePolicy, Total, Write};
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// `rate`, and each of its decisions is counted.
-static POLICY: Policy = Policy {
+static POLICY: PacePolicy = PacePolicy {
     name: "rate",
     summary: "rate, with its decisions counted",
     build: || Box::new(Counted(Rate::default())),
@@ -46,12 +46,12 @@ impl Setup {
     /// A thousand and ten thousand dd of 4 KiB a write on a flash disk, and a thousand on one with
     /// a head, 2 GiB: decisions of stage pace for each write, over those of one dd. The old scheme
     /// has no such count.
-    pub(super) fn write_cost(&self) -> Outcome {
+    pub(super) fn write_cost(&self) -> SetupOutcome {
         if self.variant == 0 {
             return Vec::new();
         }
         let decisions = |disk: &str, count: u64| {
-            let mut all = tasks(Kind::DdWrite, count, 0, 65_536 / count);
+            let mut all = tasks(TaskKind::DdWrite, count, 0, 65_536 / count);
             all.iter_mut().for_each(|task| task.block = Bytes::from_kib(4));
             let mut scenario = self.scenario(disk, thresholds(2), 4, all);
             scenario.pace = &POLICY;
@@ -68,12 +68,12 @@ impl Setup {
     }
 
     /// 10 dd on one disk, 4 GiB, and pauses are to be 5 ms.
-    pub(super) fn pause_5ms(&self) -> Outcome {
+    pub(super) fn pause_5ms(&self) -> SetupOutcome {
         if self.variant == 0 {
             return Vec::new();
         }
         let mut scenario =
-            self.scenario(HDD, thresholds(4), 30, tasks(Kind::DdWrite, 10, 0, 4_096));
+            self.scenario(HDD, thresholds(4), 30, tasks(TaskKind::DdWrite, 10, 0, 4_096));
         scenario.pause_target = Nanos::from_millis(5);
         let (_, trace) = run(&scenario, None);
         vec![("pause_p99_ms", p99_ms(&trace.portion_pauses))]
@@ -156,11 +156,11 @@ impl Pace for Counted {
         self.0.remove_group(id);
     }
 
-    fn picture(&self, dirty: &Dirty) -> Picture {
+    fn picture(&self, dirty: &Dirty) -> PacePicture {
         self.0.picture(dirty)
     }
 
-    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
+    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<PacePicture> {
         self.0.group_picture(id, dirty)
     }
 }

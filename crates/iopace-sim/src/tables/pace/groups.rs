@@ -1,10 +1,10 @@
 //! The rows of groups: one with a limit beside others, and two of unequal weight.
 
 use super::measure::{cap_error, down, measured, of, up};
-use super::setups::{HDD, Outcome, Setup, WARMUP, tasks, thresholds};
+use super::setups::{HDD, Setup, SetupOutcome, WARMUP, tasks, thresholds};
 use crate::run::run_traced as run;
 use crate::scenario::{DEVICE, Scenario};
-use crate::task::Kind;
+use crate::task::TaskKind;
 use iopace_core::request::GroupId;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -16,11 +16,11 @@ pub const CAP: u64 = 10_000_000;
 impl Setup {
     /// A group with `io.max` of 10 MB/s and 4 writers of 4 KiB at a time beside 2 dd, 4 GiB; and
     /// what these have of all that the limit leaves of the disk, where they are alone.
-    pub(super) fn group_cap(&self) -> Outcome {
+    pub(super) fn group_cap(&self) -> SetupOutcome {
         let mut groups = Tree::new();
         let capped = group(&mut groups, "/capped", "io.max", &format!("{DEVICE} wbps={CAP}"));
         let free = group(&mut groups, "/free", "io.weight", "100");
-        let mut all = tasks(Kind::DdWrite, 6, 0, 4_096);
+        let mut all = tasks(TaskKind::DdWrite, 6, 0, 4_096);
         for (index, task) in all.iter_mut().enumerate() {
             if index < 4 {
                 (task.group, task.block) = (capped, Bytes::from_kib(4));
@@ -42,12 +42,12 @@ impl Setup {
 
     /// Two groups of weights 100 and 200, one of them with a single dd and the other with 10, and
     /// the other way round, 4 GiB: the larger error.
-    pub(super) fn group_weights(&self) -> Outcome {
+    pub(super) fn group_weights(&self) -> SetupOutcome {
         let error = |light: usize, heavy: usize| {
             let mut groups = Tree::new();
             let one = group(&mut groups, "/one", "io.weight", "100");
             let two = group(&mut groups, "/two", "io.weight", "200");
-            let mut all = tasks(Kind::DdWrite, (light + heavy) as u64, 0, 4_096);
+            let mut all = tasks(TaskKind::DdWrite, (light + heavy) as u64, 0, 4_096);
             for (index, task) in all.iter_mut().enumerate() {
                 let (name, id) = if index < light { ("one", one) } else { ("two", two) };
                 (task.name, task.group) = (format!("{name}-{index}"), id);

@@ -14,8 +14,8 @@ use crate::milli::Milli;
 use crate::report::RunReport;
 use crate::run::run_traced as run;
 use crate::scenario::{Memory, Scenario};
-use crate::task::{Files, Kind, Task};
-use crate::trace::Trace;
+use crate::task::{Files, Task, TaskKind};
+use crate::trace::RunTrace;
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
@@ -23,7 +23,7 @@ use iopace_core::units::{Bytes, BytesPerSec};
 use iopace_core::window;
 
 /// Figures of one row under one variant.
-pub type Outcome = Vec<(&'static str, Milli)>;
+pub type SetupOutcome = Vec<(&'static str, Milli)>;
 
 /// The 7200 rpm disk.
 pub const HDD: &str = "hdd-sata-250g";
@@ -66,7 +66,7 @@ pub(super) fn effort(row: &str) -> u32 {
 ///
 /// # Panics
 /// If there is no such row or variant.
-pub fn outcome(row: &str, variant: usize, seed: u64) -> Outcome {
+pub fn outcome(row: &str, variant: usize, seed: u64) -> SetupOutcome {
     let setup = Setup { row: row.into(), variant, seed };
     match row {
         "rsync" => setup.rsync(),
@@ -96,7 +96,7 @@ pub(super) fn thresholds(gib: u64) -> Thresholds {
 }
 
 /// `count` tasks of a kind, each in a region of its own, one behind the other.
-pub(super) fn tasks(kind: Kind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
+pub(super) fn tasks(kind: TaskKind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
     let task = |index: u64| {
         let len = Bytes::from_mib(region_mib);
         let region = Extent::new(Bytes((first + index) * len.0), len).expect("far below 2^64");
@@ -146,10 +146,10 @@ impl Setup {
 
     /// 50 dd and an rsync from a remote machine on one disk, 4 GiB: mean of [`SEEDS`] runs, and the
     /// longest pause of all. Whom the old scheme stops is luck.
-    fn rsync(&self) -> Outcome {
-        let runs: Vec<Outcome> = (0..SEEDS).map(|number| self.rsync_once(number)).collect();
+    fn rsync(&self) -> SetupOutcome {
+        let runs: Vec<SetupOutcome> = (0..SEEDS).map(|number| self.rsync_once(number)).collect();
         let over = |place: usize, name| {
-            let values = runs.iter().map(|run: &Outcome| run[place].1.0);
+            let values = runs.iter().map(|run: &SetupOutcome| run[place].1.0);
             match name {
                 "pause_max_ms" => Milli(values.max().unwrap_or_default()),
                 _ => Milli(values.sum::<i64>() / i64::from(SEEDS)),
@@ -158,9 +158,9 @@ impl Setup {
         runs[0].iter().enumerate().map(|(place, (name, _))| (*name, over(place, *name))).collect()
     }
 
-    fn rsync_once(&self, number: u32) -> Outcome {
-        let mut all = tasks(Kind::DdWrite, 50, 1, 512);
-        let [rsync] = &tasks(Kind::Rsync, 1, 0, 512)[..] else { unreachable!("one task") };
+    fn rsync_once(&self, number: u32) -> SetupOutcome {
+        let mut all = tasks(TaskKind::DdWrite, 50, 1, 512);
+        let [rsync] = &tasks(TaskKind::Rsync, 1, 0, 512)[..] else { unreachable!("one task") };
         all.push(Task { link: LINK, ..rsync.clone() });
         let seed = self.seed.wrapping_add(u64::from(number));
         let scenario = Scenario { seed, ..self.scenario(HDD, thresholds(4), 60, all) };
@@ -178,8 +178,8 @@ impl Setup {
     }
 
     /// 10 dd on one disk, 4 GiB.
-    fn writers_10(&self) -> Outcome {
-        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+    fn writers_10(&self) -> SetupOutcome {
+        let all = tasks(TaskKind::DdWrite, 10, 0, 4_096);
         let (report, trace) = run(&self.scenario(HDD, thresholds(4), 60, all), None);
         let (tasks, end) = (of(&report, "dd"), Nanos::from_secs(60));
         vec![
@@ -191,9 +191,9 @@ impl Setup {
     }
 
     /// So many dd on one disk, 8 GiB.
-    fn many(&self, disk: &str, count: u64, duration: Nanos) -> Outcome {
+    fn many(&self, disk: &str, count: u64, duration: Nanos) -> SetupOutcome {
         let seconds = duration.0 / 1_000_000_000;
-        let all = tasks(Kind::DdWrite, count, 0, 64);
+        let all = tasks(TaskKind::DdWrite, count, 0, 64);
         let (report, trace) = run(&self.scenario(disk, thresholds(8), seconds, all), None);
         vec![
             ("pause_max_ms", max_ms(&trace.portion_pauses)),
@@ -203,8 +203,8 @@ impl Setup {
 
     /// 10 dd on an idle disk, 4 GiB: from nothing to where dirty memory is to settle, which it
     /// nears by less and less: to within 5 percent.
-    fn ramp(&self) -> Outcome {
-        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+    fn ramp(&self) -> SetupOutcome {
+        let all = tasks(TaskKind::DdWrite, 10, 0, 4_096);
         // The old scheme takes its time.
         let length = if self.variant == 0 { 300 } else { 10 };
         let (_, trace) = run(&self.scenario(HDD, thresholds(4), length, all), Some(LOOK));
@@ -216,20 +216,20 @@ impl Setup {
     }
 
     /// Ten flash disks with 100 dd each, 64 GiB.
-    fn jbod(&self) -> Outcome {
+    fn jbod(&self) -> SetupOutcome {
         let all = thresholds(64);
         let own = Thresholds::new(Bytes(all.background.0 / 10), Bytes(all.limit.0 / 10));
-        let scenario = self.scenario(SSD, own, 6, tasks(Kind::DdWrite, 100, 0, 1_024));
+        let scenario = self.scenario(SSD, own, 6, tasks(TaskKind::DdWrite, 100, 0, 1_024));
         let report = fleet::run(&vec![scenario; 10], all, self.division(), None);
         let busy = report.members.iter().map(|(member, _)| member.disk_use.busy);
         vec![("busy_min", busy.min().unwrap_or_default())]
     }
 
     /// Ten hard disks with 32 dd each, 6 GiB.
-    fn disks_10(&self) -> Outcome {
+    fn disks_10(&self) -> SetupOutcome {
         let all = thresholds(6);
         let own = Thresholds::new(Bytes(all.background.0 / 10), Bytes(all.limit.0 / 10));
-        let scenario = self.scenario(HDD, own, 30, tasks(Kind::DdWrite, 32, 0, 4_096));
+        let scenario = self.scenario(HDD, own, 30, tasks(TaskKind::DdWrite, 32, 0, 4_096));
         let report = fleet::run(&vec![scenario; 10], all, self.division(), Some(LOOK));
         let busy = report.members.iter().map(|(member, _)| member.disk_use.busy);
         let pauses = report.members.iter().map(|(_, trace)| max_ms(&trace.portion_pauses));
@@ -241,8 +241,8 @@ impl Setup {
 
     /// One dd to a file server, 3 GiB. Write-back has as much on its way as the server takes before
     /// it commits: eight requests of 8 MiB.
-    fn nfs(&self) -> Outcome {
-        let all = tasks(Kind::DdWrite, 1, 0, 16_384);
+    fn nfs(&self) -> SetupOutcome {
+        let all = tasks(TaskKind::DdWrite, 1, 0, 16_384);
         let mut scenario = self.scenario(NFS, thresholds(3), 60, all);
         scenario.memory.as_mut().expect("it has").write_back_len = Bytes::from_mib(8);
         let (_, trace) = run(&scenario, None);
@@ -251,10 +251,10 @@ impl Setup {
 
     /// A dd to a disk and one to a stick, 3 GiB for both. They begin at once after some quiet time,
     /// and the stick reports what it wrote first: the order in which it could get most.
-    fn usb(&self) -> Outcome {
+    fn usb(&self) -> SetupOutcome {
         let (all, begin) = (thresholds(3), Instant::ZERO + WARMUP);
         let dd = || {
-            let mut dd = tasks(Kind::DdWrite, 1, 0, 14_000);
+            let mut dd = tasks(TaskKind::DdWrite, 1, 0, 14_000);
             dd[0].start = begin;
             dd
         };
@@ -284,13 +284,13 @@ impl Setup {
     }
 
     /// 10 dd on one disk, of 3 GiB 1 and 2 percent.
-    fn low_ratio(&self) -> Outcome {
+    fn low_ratio(&self) -> SetupOutcome {
         let (busy, fluctuation) = self.fluctuation(10);
         vec![("busy", busy), ("fluctuation_s", fluctuation)]
     }
 
     /// The same with one, ten and a hundred dd.
-    fn writers_count(&self) -> Outcome {
+    fn writers_count(&self) -> SetupOutcome {
         let of = |count| self.fluctuation(count).1;
         vec![
             ("fluctuation_1_s", of(1)),
@@ -303,7 +303,7 @@ impl Setup {
     /// much of what it writes in a second dirty memory moves.
     fn fluctuation(&self, count: u64) -> (Milli, Milli) {
         let dirty = Thresholds::of_memory(Bytes(3 << 30), 1, 2);
-        let all = tasks(Kind::DdWrite, count, 0, 4_096.min(204_800 / count));
+        let all = tasks(TaskKind::DdWrite, count, 0, 4_096.min(204_800 / count));
         let (report, trace) = run(&self.scenario(HDD, dirty, 60, all), Some(LOOK));
         let (least, most) = range(steady(&trace).map(|look| look.pace.dirty.0));
         // Thousandths of 1 MB/s are 1000 B/s.
@@ -313,9 +313,9 @@ impl Setup {
 
     /// 4 logs that grow by 1 KiB at a time, and one block of 1 KiB that is rewritten, 1 GiB: what
     /// stage pace has counted over what went to the disk. The old scheme has no such count.
-    fn rewrite(&self) -> Outcome {
-        let mut all = tasks(Kind::Append, 4, 1, 4_096);
-        all.extend(tasks(Kind::Rewrite, 1, 0, 4_096));
+    fn rewrite(&self) -> SetupOutcome {
+        let mut all = tasks(TaskKind::Append, 4, 1, 4_096);
+        all.extend(tasks(TaskKind::Rewrite, 1, 0, 4_096));
         let scenario = self.scenario(HDD, thresholds(1), 30, all);
         let (report, trace) = run(&scenario, Some(LOOK));
         let counted: Vec<u64> = steady(&trace).map(|look| look.pace.dirty_rate.0).collect();
@@ -326,10 +326,10 @@ impl Setup {
     }
 
     /// Postmark with a pool that takes 60 percent of 1 GiB and is in memory, alone and beside a dd.
-    fn reader_frames(&self) -> Outcome {
+    fn reader_frames(&self) -> SetupOutcome {
         let files = Files { count: 80_000, ..postmark().files };
         let reader = Task { files, warm: true, ..postmark() };
-        let dd = tasks(Kind::DdWrite, 1, 4, 16_384);
+        let dd = tasks(TaskKind::DdWrite, 1, 4, 16_384);
         let hits = |tasks: Vec<Task>| {
             let mut scenario = self.scenario(HDD, thresholds(1), 40, tasks);
             scenario.memory.as_mut().expect("it has").size = Bytes(1 << 30);
@@ -345,10 +345,10 @@ impl Setup {
 
 fn postmark() -> Task {
     let region = Extent::new(Bytes(0), Bytes(32 << 30)).expect("far below 2^64");
-    Task::new("postmark", Kind::Postmark, region)
+    Task::new("postmark", TaskKind::Postmark, region)
 }
 
 /// Looks at what is steady.
-fn steady(trace: &Trace) -> impl Iterator<Item = &Look> {
+fn steady(trace: &RunTrace) -> impl Iterator<Item = &Look> {
     trace.looks.iter().filter(|look| look.at > Instant::ZERO + WARMUP)
 }

@@ -15,13 +15,13 @@
 //! Linux 3.7, commit a051661ca6d1 (a pool for each group): with one pool, weights stop to matter
 //! once it is exhausted, because whoever takes the next free request wins.
 
-use super::{Outcome, Span, figures, measure};
+use super::{SlotOutcome, Span, figures, measure};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::run::run;
 use crate::scenario::{Chosen, Scenario};
-use crate::tables::{Bound, Row};
-use crate::task::{Kind, Task};
+use crate::tables::{Bound, TableRow};
+use crate::task::{Task, TaskKind};
 use iopace_core::admit::Mode;
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::sched::find;
@@ -95,7 +95,7 @@ pub fn scenario(crowd: &Crowd, mode: Mode, scheduler: &str, seed: u64) -> Scenar
         group: group.1,
         ..Task::new(
             &format!("{}-{number:03}", group.0),
-            Kind::Random,
+            TaskKind::Random,
             Extent::new(Bytes((place + number) * part.0), part).expect("far below 2^64"),
         )
     };
@@ -129,7 +129,7 @@ fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
 }
 
 /// The rows: one entry per figure.
-pub fn crowds(seed: u64) -> Vec<Row> {
+pub fn crowds(seed: u64) -> Vec<TableRow> {
     let mut jobs = Vec::new();
     for crowd in ROWS {
         let modes = VARIANTS.map(|(_, mode)| (mode, crowd.scheduler));
@@ -139,7 +139,7 @@ pub fn crowds(seed: u64) -> Vec<Row> {
     let outcomes = parallel::map(&jobs, |(scenario, span)| measure(&run(scenario), *span));
     let mut rows = Vec::new();
     for (crowd, outcomes) in ROWS.iter().zip(outcomes.chunks(VARIANTS.len() + 1)) {
-        let fifo: &Outcome = outcomes.last().expect("fifo is the last");
+        let fifo: &SlotOutcome = outcomes.last().expect("fifo is the last");
         for ((variant, _), outcome) in VARIANTS.iter().zip(outcomes) {
             rows.extend(figures((crowd.name, variant), outcome, fifo, bound));
         }

@@ -3,7 +3,7 @@
 use super::{Entity, Forest, NONE, ROOT, rank};
 use crate::group::{Class, Weight};
 use crate::request::GroupId;
-use crate::sched::fair::load::{Load, Side};
+use crate::sched::fair::load::{FairLoad, Side};
 use crate::sched::fair::tree::Index;
 
 impl Forest {
@@ -112,7 +112,7 @@ impl Forest {
 pub(in crate::sched::fair) struct Sight {
     /// What they have queued and at the disk; nothing for the root, whose tasks stand for
     /// themselves.
-    load: Load,
+    load: FairLoad,
     /// The weight of the group, or of each task in the root.
     pub(in crate::sched::fair) weight: u32,
     /// The rank of the class in which they, or the group above them, compete below the root.
@@ -123,17 +123,17 @@ pub(in crate::sched::fair) struct Sight {
 
 impl Default for Sight {
     fn default() -> Sight {
-        let (load, weight) = (Load::default(), Weight::DEFAULT.get());
+        let (load, weight) = (FairLoad::default(), Weight::DEFAULT.get());
         Sight { load, weight, rank: rank(Class::default()) as u8, is_idle: false }
     }
 }
 
 impl Sight {
-    /// See [`Load::count`]: of the group, or of a task in the root, whose `own` this is.
+    /// See [`FairLoad::count`]: of the group, or of a task in the root, whose `own` this is.
     #[inline]
     pub(in crate::sched::fair) fn count(
         &mut self,
-        own: &mut Load,
+        own: &mut FairLoad,
         epoch: u32,
         has_many: bool,
     ) -> (Side, Option<bool>) {
@@ -141,27 +141,27 @@ impl Sight {
         (if is_of_many { Side::Many } else { Side::Few }, counts)
     }
 
-    /// See [`Load::uncount`].
+    /// See [`FairLoad::uncount`].
     #[inline]
-    pub(in crate::sched::fair) fn uncount(&mut self, own: &mut Load) {
+    pub(in crate::sched::fair) fn uncount(&mut self, own: &mut FairLoad) {
         self.standing(own).uncount();
     }
 
     /// The load that says on which side a task is: the group's, or its own in the root.
     #[inline]
-    fn standing<'a>(&'a mut self, own: &'a mut Load) -> &'a mut Load {
+    fn standing<'a>(&'a mut self, own: &'a mut FairLoad) -> &'a mut FairLoad {
         if self.load.requests() == 0 { own } else { &mut self.load }
     }
 
     /// Whether a task that has so much, and its group, have few requests at present.
     #[inline]
-    pub(in crate::sched::fair) fn has_few(&self, own: &Load, piece_max: u64) -> bool {
+    pub(in crate::sched::fair) fn has_few(&self, own: &FairLoad, piece_max: u64) -> bool {
         own.has_few(piece_max) && self.load.has_few(piece_max)
     }
 
     /// On which side a task of the group is that has so much.
     #[inline]
-    pub(in crate::sched::fair) fn side(&self, own: &Load, piece_max: u64) -> Side {
+    pub(in crate::sched::fair) fn side(&self, own: &FairLoad, piece_max: u64) -> Side {
         if self.is_idle {
             Side::Idle
         } else if own.is_few(piece_max) && self.load.is_few(piece_max) {

@@ -3,7 +3,7 @@
 use super::super::*;
 use crate::group::{Class, Settings, Weight};
 use crate::request::{Extent, Op, Submit, Tag, TaskId};
-use crate::table::State;
+use crate::table::RequestState;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
@@ -231,7 +231,7 @@ impl Bench {
         let submit = Submit { tag, task, group, op, extent, fua: false, sync: true };
         self.sequence += 1;
         let id = self.table.queue(self.now, submit);
-        self.table.advance(id, State::Queued).request.reserved = is_reserved;
+        self.table.advance(id, RequestState::Queued).request.reserved = is_reserved;
         self.fair.push(self.now, id, &self.table);
         id.sequence()
     }

@@ -1,6 +1,6 @@
 //! What the model learns, and what follows from it.
 
-use super::super::cost::Kind;
+use super::super::cost::RequestKind;
 use super::*;
 use crate::request::Op;
 
@@ -69,7 +69,8 @@ fn a_lost_command_teaches_nothing() {
 
 /// So many reads at places of their own, one after the other, that take so long each.
 fn reads(model: &mut Model, count: u32, kib: u32, micros: u64) {
-    let kind = Kind { bytes: kib << 10, is_write: false, is_random: true, is_unclear: false };
+    let kind =
+        RequestKind { bytes: kib << 10, is_write: false, is_random: true, is_unclear: false };
     for _ in 0..count {
         model.done(kind, Nanos::from_micros(micros), 0, false);
     }

@@ -4,13 +4,13 @@
 //! and for V, and becomes virtual time when a sibling comes: the same time to the last bit, as
 //! what a division leaves over is carried on anyway.
 
-use super::{Entity, SHIFT, Standing, later};
+use super::{Entity, EntityPlace, SHIFT, later};
 
 impl Entity {
     /// It comes into a tree without members, with work.
     #[inline(always)]
     pub(super) fn begin_alone(&mut self, slot: u64) {
-        self.standing = Standing::Alone;
+        self.standing = EntityPlace::Alone;
         (self.start, self.finish, self.rest) = (0, 0, slot.cast_signed());
     }
 
@@ -27,7 +27,7 @@ impl Entity {
     /// What it has is told in virtual time from now on; it came at `vtime`.
     pub(super) fn end_alone(&mut self, vtime: u64) {
         let Entity { start: had, finish: slot_began, rest: slot, weight, .. } = *self;
-        self.standing = Standing::Eligible;
+        self.standing = EntityPlace::Eligible;
         (self.start, self.rest) = (vtime, 0);
         move_by(&mut self.start, &mut self.rest, had.cast_signed(), u64::from(weight));
         self.finish = vtime;
@@ -48,7 +48,7 @@ pub(super) fn move_by(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Charge, Index, Kind, Tree};
+    use super::super::{Charge, EntityKind, Index, Tree};
     use super::*;
     use crate::request::GroupId;
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn sums_are_the_same_virtual_times_to_the_last_bit() {
         let weights = [100, 37, 10_000];
-        let mut entities = [0, 1, 2].map(|task| Entity::new(Kind::Task(task), GroupId::ROOT));
+        let mut entities = [0, 1, 2].map(|task| Entity::new(EntityKind::Task(task), GroupId::ROOT));
         let mut trees = [Tree::default(), Tree::default()];
         for (entity, weight) in entities.iter_mut().zip(weights) {
             trees[0].reweigh(entity, 0, weight);
@@ -81,7 +81,7 @@ mod tests {
                 }
             }
             let [left, right] = &mut sets;
-            alone_count += u32::from(left[index as usize].standing == Standing::Alone);
+            alone_count += u32::from(left[index as usize].standing == EntityPlace::Alone);
             _ = trees[1].would_lead(right, index, slot);
             if random(4) == 0 {
                 assert_eq!(trees[0].next(left), trees[1].next(right), "after {steps}");
@@ -92,7 +92,7 @@ mod tests {
                     assert_eq!(lead, trees[1].would_lead(right, at, slot), "after {steps}");
                     let times = |of: &Entity| (of.standing, of.start, of.finish, of.rest);
                     let (ours, theirs) = (left[at as usize], right[at as usize]);
-                    if ours.standing != Standing::Out || theirs.standing != Standing::Out {
+                    if ours.standing != EntityPlace::Out || theirs.standing != EntityPlace::Out {
                         assert_eq!(times(&ours), times(&theirs), "{at} after {steps}");
                     }
                 }

@@ -1,28 +1,28 @@
 //! The only member of a [`Tree`], or in which set each one is, if there are several.
 
 use super::alone::move_by;
-use super::{Entity, Index, NOBODY, Standing, Tree, is_after};
+use super::{Entity, EntityPlace, Index, NOBODY, Tree, is_after};
 use crate::ordered::Ordered;
 use core::cmp;
 
 /// A member by one of its times, and, of equal times, by its index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct MemberKey {
     pub(super) time: u64,
     pub(super) index: Index,
 }
 
-impl Ord for Key {
+impl Ord for MemberKey {
     #[inline]
-    fn cmp(&self, other: &Key) -> cmp::Ordering {
-        let key = |key: &Key| u128::from(key.time) << 64 | u128::from(key.index);
+    fn cmp(&self, other: &MemberKey) -> cmp::Ordering {
+        let key = |key: &MemberKey| u128::from(key.time) << 64 | u128::from(key.index);
         key(self).wrapping_sub(key(other)).cast_signed().cmp(&0)
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for MemberKey {
     #[inline]
-    fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
+    fn partial_cmp(&self, other: &MemberKey) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -46,7 +46,7 @@ impl Tree {
     pub(super) fn leave_alone(&mut self, entity: &mut Entity) {
         self.unsettled += entity.start.cast_signed();
         (self.count, self.only) = (0, NOBODY);
-        entity.standing = Standing::Out;
+        entity.standing = EntityPlace::Out;
     }
 
     /// V takes in the service of those that were alone.
@@ -60,7 +60,7 @@ impl Tree {
     /// The only member competes with others from now on, if it does not yet.
     #[inline]
     pub(super) fn end_alone(&mut self, entity: &mut Entity) {
-        if entity.standing == Standing::Alone {
+        if entity.standing == EntityPlace::Alone {
             let had = entity.start.cast_signed();
             self.take_in();
             entity.end_alone(self.vtime);
@@ -73,7 +73,7 @@ impl Tree {
 
     /// Of several members the first one in a set.
     #[inline]
-    pub(super) fn first(&self, standing: Standing) -> Option<Key> {
+    pub(super) fn first(&self, standing: EntityPlace) -> Option<MemberKey> {
         self.members.as_ref()?[standing as usize].first()
     }
 
@@ -81,11 +81,11 @@ impl Tree {
     #[inline(always)]
     pub(super) fn admit(&mut self, entities: &mut [Entity]) {
         let Some([waiting, eligible, _]) = self.members.as_deref_mut() else { return };
-        while let Some(Key { index, .. }) = reached(waiting, self.vtime) {
+        while let Some(MemberKey { index, .. }) = reached(waiting, self.vtime) {
             waiting.pop_first();
             let entity = &mut entities[index as usize];
-            entity.standing = Standing::Eligible;
-            eligible.insert(Key { time: entity.finish, index });
+            entity.standing = EntityPlace::Eligible;
+            eligible.insert(MemberKey { time: entity.finish, index });
         }
     }
 
@@ -102,7 +102,7 @@ impl Tree {
     fn drop_reached(&mut self, entities: &mut [Entity]) {
         while let Some(index) = self.take_idle(entities) {
             let entity = &mut entities[index as usize];
-            entity.standing = Standing::Out;
+            entity.standing = EntityPlace::Out;
             self.part(entity.weight);
         }
     }
@@ -111,7 +111,7 @@ impl Tree {
     #[inline]
     fn take_idle(&mut self, entities: &[Entity]) -> Option<Index> {
         if let Some(only) = entities.get(self.only as usize) {
-            let is_idle = only.standing == Standing::Idle && !is_after(only.start, self.vtime);
+            let is_idle = only.standing == EntityPlace::Idle && !is_after(only.start, self.vtime);
             return is_idle.then_some(self.only);
         }
         let [_, _, idle] = self.members.as_deref_mut()?;
@@ -133,17 +133,20 @@ impl Tree {
     }
 
     /// The first of those that are eligible now, and of those that wait.
-    pub(super) fn firsts(&mut self, entities: &mut [Entity]) -> (Option<Key>, Option<Key>) {
+    pub(super) fn firsts(
+        &mut self,
+        entities: &mut [Entity],
+    ) -> (Option<MemberKey>, Option<MemberKey>) {
         let Some(only) = entities.get_mut(self.only as usize) else {
             self.admit(entities);
-            return (self.first(Standing::Eligible), self.first(Standing::Waiting));
+            return (self.first(EntityPlace::Eligible), self.first(EntityPlace::Waiting));
         };
-        if only.standing == Standing::Waiting && !is_after(only.start, self.vtime) {
-            only.standing = Standing::Eligible;
+        if only.standing == EntityPlace::Waiting && !is_after(only.start, self.vtime) {
+            only.standing = EntityPlace::Eligible;
         }
         match only.seat(self.only) {
-            (Standing::Eligible, key) => (Some(key), None),
-            (Standing::Waiting, key) => (None, Some(key)),
+            (EntityPlace::Eligible, key) => (Some(key), None),
+            (EntityPlace::Waiting, key) => (None, Some(key)),
             _ => (None, None),
         }
     }
@@ -197,12 +200,12 @@ impl Tree {
     #[inline(always)]
     pub(super) fn settle(&mut self, entity: &mut Entity, index: Index, has_work: bool) {
         entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
-            (true, true) => Standing::Waiting,
-            (true, false) => Standing::Eligible,
-            (false, true) => Standing::Idle,
-            (false, false) => Standing::Out,
+            (true, true) => EntityPlace::Waiting,
+            (true, false) => EntityPlace::Eligible,
+            (false, true) => EntityPlace::Idle,
+            (false, false) => EntityPlace::Out,
         };
-        if entity.standing == Standing::Out {
+        if entity.standing == EntityPlace::Out {
             return self.part(entity.weight);
         }
         let (standing, key) = entity.seat(index);
@@ -210,7 +213,7 @@ impl Tree {
     }
 
     #[inline(always)]
-    fn take(&mut self, standing: Standing, key: Key) {
+    fn take(&mut self, standing: EntityPlace, key: MemberKey) {
         if self.only == key.index {
             self.only = NOBODY;
         } else if let Some(members) = &mut self.members
@@ -222,7 +225,7 @@ impl Tree {
 
     /// Puts a member into its set.
     #[inline(always)]
-    fn put(&mut self, standing: Standing, key: Key) {
+    fn put(&mut self, standing: EntityPlace, key: MemberKey) {
         if self.count == 1 {
             self.only = key.index;
         } else if let Some(set) = self.members.get_or_insert_default().get_mut(standing as usize) {
@@ -233,6 +236,6 @@ impl Tree {
 
 /// The first of a set that V has come up to.
 #[inline]
-pub(super) fn reached(set: &Ordered<Key>, vtime: u64) -> Option<Key> {
+pub(super) fn reached(set: &Ordered<MemberKey>, vtime: u64) -> Option<MemberKey> {
     set.first().filter(|first| !is_after(first.time, vtime))
 }
