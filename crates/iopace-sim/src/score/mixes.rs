@@ -162,7 +162,7 @@ impl Stage {
         match mix {
             ScoreMix::BulkRead => _ = self.add("bulk", TaskKind::Sequential, 8, &[]),
             ScoreMix::BulkWrite => {
-                self.add("bulk", TaskKind::Sequential, 8, &[]).write_percent = 100
+                self.add("bulk", TaskKind::Sequential, 8, &[]).write_percent = 100;
             }
             ScoreMix::Buffered => {
                 self.scenario.memory = Some(Memory::default());
