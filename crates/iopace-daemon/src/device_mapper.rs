@@ -9,7 +9,6 @@
 use rustix::fs::{major, minor};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
-use std::fmt;
 use std::fs::File;
 use std::io;
 
@@ -85,7 +84,7 @@ pub(crate) struct Target {
     pub(crate) sectors: u64,
     /// `linear`, say.
     pub(crate) kind: String,
-    /// What it is made of, in the words of its kind.
+    /// The devices and places that it maps to, in the words of its kind.
     pub(crate) params: String,
 }
 
@@ -97,12 +96,6 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {} {} {}", self.start, self.sectors, self.kind, self.params)
-    }
-}
-
 /// A device of the device mapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapped {
@@ -110,7 +103,7 @@ pub(crate) struct Mapped {
     pub(crate) number: u64,
     /// Its name, in `/dev/mapper` that of its node.
     pub(crate) name: String,
-    /// What it was called by whoever made it; may be empty.
+    /// The identifier that its maker gave it; may be empty.
     pub(crate) uuid: String,
     /// Whether it refuses writes.
     pub(crate) read_only: bool,
@@ -120,7 +113,7 @@ pub(crate) struct Mapped {
     pub(crate) is_going: bool,
 }
 
-/// Whom a command is for.
+/// The device that a command is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'a> {
     Number(u64),
@@ -352,7 +345,7 @@ mod tests {
             packet.data[place].copy_from_slice(&at.to_ne_bytes());
         }
         assert_eq!(packet.targets().as_deref(), Some(&*table));
-        assert_eq!(table[2].to_string(), "0 7 linear 253:300 0");
+        assert_eq!(table[2].params, "253:300 0");
     }
 
     #[test]

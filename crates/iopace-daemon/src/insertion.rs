@@ -273,7 +273,7 @@ impl Inserted {
                 let _ = mapper.switch(volume.number, false);
             }
             self.done("it does not go over", switched)?;
-            // Kernels before 6.11 forget the new table if a signal comes in between.
+            // A kernel that forgets the new table when a signal comes in between is asked again.
             if self.table(mapper, volume.number)? == table {
                 return Ok(());
             }

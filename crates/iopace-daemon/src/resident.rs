@@ -14,7 +14,7 @@ const NEVER: &str = "-1000";
 /// # Errors
 /// The limit of locked memory is too small (`ulimit -l`), without CAP_IPC_LOCK.
 pub fn stay_in_memory() -> io::Result<()> {
-    // What is there is read now; what comes, stacks of threads and the like, only when touched.
+    // Pages that are mapped now are read now; later ones, as stacks of threads, when touched.
     mlockall(MlockAllFlags::CURRENT)?;
     mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?;
     if let Err(error) = fs::write("/proc/self/oom_score_adj", NEVER) {

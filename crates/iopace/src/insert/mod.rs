@@ -148,7 +148,7 @@ fn serve(front: Front, args: &InsertVolumeArgs, volume: &Path) -> Result<(), Fai
     served
 }
 
-/// What was not inserted leaves nothing, unless another daemon is at the volume by now.
+/// Removes the volume below after a failure, unless another daemon is at the volume by now.
 fn clear_below(inserted: &Inserted) {
     let Ok(_lock) = inserted.lock() else { return };
     let is_free = !of_volume(inserted).iter().any(Seen::is_held);

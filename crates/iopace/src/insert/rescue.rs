@@ -17,7 +17,9 @@ use iopace_daemon::ublk::{UblkWish, left as rest};
 /// Somebody else is at it, or the kernel does not let it go: all is as before then, or the volume
 /// is out and something is left, which is named.
 pub(super) fn rescue_all(inserted: &Inserted) -> Result<(), Failure> {
-    let _lock = inserted.lock().map_err(Failure::new)?;
+    // A volume that was removed has no node to lock, and nobody inserts into it.
+    let is_gone = inserted.way() == Way::Gone;
+    let _lock = (!is_gone).then(|| inserted.lock()).transpose().map_err(Failure::new)?;
     let mut all = of_volume(inserted);
     left::wait_for_killed(&all);
     if all.iter().any(Seen::is_held) {

@@ -92,7 +92,7 @@ impl Watcher {
 
     /// Waits until the daemon is gone. If that was not in order, takes the volume out.
     pub(super) fn run(self) -> Result<(), Failure> {
-        // Whoever ends a group of processes, or all of a service, ends the daemon: it takes the
+        // A signal to a group of processes, or to all of a service, is for the daemon: it takes the
         // volume out itself then, and this process ends after it.
         let _ = setsid();
         for signal in [SIGTERM, SIGINT, SIGHUP] {
