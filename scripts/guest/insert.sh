@@ -69,6 +69,7 @@ busy() {
 
 # What fio found, and the first bytes of what it expected and of what was there.
 found() {
+    grep -h -e err= -e error /run/fio /run/fio-2
     cat /run/fio-said /run/fio-2-said
     for dump in /run/*.received /run/*.expected; do
         [ ! -e "$dump" ] || { echo "$dump"; hexdump -C -n 64 "$dump"; }
@@ -84,7 +85,7 @@ at_ease() {
 
 working() {
     kill -0 "$fio" 2>/dev/null && kill -0 "$fio_2" 2>/dev/null ||
-        { wrong "fio has ended: $(grep -h -e err= -e error /run/fio /run/fio-2) $(found)"; return 1; }
+        { wrong "fio has ended: $(found)"; return 1; }
 }
 
 # Inserted, exchanged, killed in three ways, taken out, again and again.
