@@ -11,7 +11,7 @@ use super::in_use;
 use super::mounting::claim::Claim;
 use super::mounting::region::Region;
 use super::mounting::walk::OpenDirectory;
-use super::mounting::{MountError, inherited_flags, shown};
+use super::mounting::{MountError, inherited_flags};
 use super::record::{self, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
@@ -256,7 +256,7 @@ fn start_one(
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,
         flags: flags | config.flags,
-        ..Options::new(shown(&directory))
+        ..Options::new(mount_table::source_of(&directory))
     };
     let (this, at) = (Arc::downgrade(mounts), mountpoint.path.clone());
     // Held while it is mounted, so that an end that comes at once finds it in the list.

@@ -8,7 +8,7 @@ use iopace_groups::tree::Tree;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// What is configured otherwise than before.
+/// Groups that are configured otherwise than before.
 pub(crate) struct OtherGroups<'a> {
     /// The groups that were configured.
     pub(crate) old: &'a [GroupConfig],
