@@ -25,8 +25,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|machine|ublk|" \
-        "insert|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|machine|" \
+        "ublk|insert|tests]" >&2
     exit 2
 }
 format=table

@@ -23,7 +23,8 @@ buffered() {
 
 # Seconds and the rate, as they are shown: `rates NAME`.
 rates() {
-    echo "SHOW $1: $((bytes >> 20)) MiB buffered in $((took / 100)).$(printf %02d $((took % 100))) s," \
+    echo "SHOW $1: $((bytes >> 20)) MiB buffered in" \
+        "$((took / 100)).$(printf %02d $((took % 100))) s," \
         "$((took ? bytes * 100 / took : 0)) of $rate bytes/s"
 }
 

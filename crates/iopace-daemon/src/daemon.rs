@@ -76,9 +76,7 @@ impl Daemon {
         let devices = open_devices(&config, &mut prepared, &timers)?;
         name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
-        let mapped = config.mounts.iter().flat_map(|mount| mount.rules.limited_by_cgroups());
-        let mapped: Vec<&str> = mapped.collect();
-        let groups = Groups::mapping(&mapped, &config.groups, &config.exports, devices.clone())?;
+        let groups = Groups::of_config(&config, devices.clone())?;
         for warning in groups.all_warnings() {
             tracing::warn!("{warning}");
         }

@@ -15,7 +15,6 @@
 //! these files say nothing (they are those of the last `open` with `O_TRUNC`), and a watch of
 //! inotify for each file would pin some 12,000 inodes where there are many groups.
 
-use super::made::Wanted;
 use super::{Groups, State};
 use crate::limits::{CGROUP_LOOK_AGE, CGROUPS_LOOKED};
 use crate::process::{CgroupFiles, Hierarchy};
@@ -89,14 +88,18 @@ impl Groups {
         self.lock().tree.map_cgroups(path);
     }
 
-    /// The cgroups for which groups are wanted, as far as their files were not read just now; by
-    /// the place of the group in [`Wanted::below`].
-    pub(super) fn look_at_cgroups(&self, wanted: &Wanted<'_>) -> Vec<Option<LookedCgroup>> {
-        let Some((hierarchy, path)) = wanted.limiting else { return Vec::new() };
-        let all = above(path, wanted.below.len());
+    /// The cgroups for which groups are wanted `below` a base, as far as their files were not read
+    /// just now; by the place of the group.
+    pub(super) fn look_at_cgroups(
+        &self,
+        (base, below): (GroupId, &[String]),
+        limiting: Option<(Hierarchy, &str)>,
+    ) -> Vec<Option<LookedCgroup>> {
+        let Some((hierarchy, path)) = limiting else { return Vec::new() };
+        let all = above(path, below.len());
         let place = |path: &str| CgroupPlace { hierarchy, path: path.to_owned() };
         let all: Vec<CgroupPlace> = all.map(place).collect();
-        let known = self.known(wanted, &all);
+        let known = self.known((base, below), &all);
         let look = |(known, place): (bool, CgroupPlace)| {
             let files = (!known).then(|| self.proc.cgroup_files(place.hierarchy, &place.path))?;
             let settings = match files {
@@ -116,10 +119,10 @@ impl Groups {
     }
 
     /// For each group that is wanted whether its cgroup was looked at just now.
-    fn known(&self, wanted: &Wanted<'_>, all: &[CgroupPlace]) -> Vec<bool> {
+    fn known(&self, (base, below): (GroupId, &[String]), all: &[CgroupPlace]) -> Vec<bool> {
         let (state, now) = (self.lock(), self.proc.now());
-        let mut path = state.tree.path(wanted.base).trim_end_matches('/').to_owned();
-        let known = wanted.below.iter().zip(all).map(|(name, place)| {
+        let mut path = state.tree.path(base).trim_end_matches('/').to_owned();
+        let known = below.iter().zip(all).map(|(name, place)| {
             path = format!("{path}/{name}");
             let group = state.tree.find(&path).ok();
             let followed = group.and_then(|id| state.cgroups.all.get(&id));

@@ -174,7 +174,7 @@ impl Groups {
         wanted: &Wanted<'_>,
         keep: impl FnOnce(Claim) -> T,
     ) -> T {
-        let cgroups = self.look_at_cgroups(wanted);
+        let cgroups = self.look_at_cgroups((wanted.base, wanted.below), wanted.limiting);
         let mut state = self.lock();
         let group = match state.processes.moved(&*self.proc, who) {
             Some(claim) => {

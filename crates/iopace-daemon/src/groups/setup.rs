@@ -1,13 +1,26 @@
 //! From a configuration to a tree.
 
 use super::{GroupError, Groups};
-use crate::config::{ExportConfig, GroupConfig};
+use crate::config::{DaemonConfig, ExportConfig, GroupConfig};
 use crate::device::Device;
 use crate::start_error::StartError;
 use iopace_groups::tree::Tree;
 use std::sync::Arc;
 
 impl Groups {
+    /// The groups of a daemon, with the rules of its mounts.
+    ///
+    /// # Errors
+    /// As [`Groups::mapping`].
+    pub(crate) fn of_config(
+        config: &DaemonConfig,
+        devices: Vec<Arc<dyn Device>>,
+    ) -> Result<Groups, StartError> {
+        let mapped = config.mounts.iter().flat_map(|mount| mount.rules.limited_by_cgroups());
+        let mapped: Vec<&str> = mapped.collect();
+        Groups::mapping(&mapped, &config.groups, &config.exports, devices)
+    }
+
     /// [`Groups::mapping`] where no group stands for a cgroup.
     ///
     /// # Errors
