@@ -76,7 +76,7 @@ impl Daemon {
         let devices = open_devices(&config, &mut prepared, &timers)?;
         name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
-        let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
+        let groups = Groups::of_config(&config, devices.clone())?;
         for warning in groups.all_warnings() {
             tracing::warn!("{warning}");
         }

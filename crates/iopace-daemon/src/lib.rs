@@ -76,4 +76,4 @@ pub mod fuzzing;
 pub mod measured;
 
 pub use process::{MovedBytes, ProcessFamily, Thread, group_number, process_of, processes_named};
-pub use rules::{Rule, RuleError, Rules};
+pub use rules::{CgroupLimits, Rule, RuleError, Rules};

@@ -44,6 +44,8 @@ struct Node {
     state: State,
     /// What users set.
     own: Own,
+    /// The settings of the cgroup that it stands for, if that has any.
+    followed: Option<Box<Own>>,
 }
 
 impl Node {
@@ -56,6 +58,7 @@ impl Node {
             dying_children: 0,
             state: State::Live,
             own: Own::default(),
+            followed: None,
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Tree {
     dying: Vec<GroupId>,
     /// By device: most slots of each group below the root that has no value of its own there.
     group_requests: BTreeMap<String, u32>,
+    /// Paths of groups below which groups stand for cgroups.
+    pub(crate) mapped: BTreeSet<String>,
 }
 
 impl Default for Tree {
@@ -88,7 +93,8 @@ impl Tree {
     pub fn new() -> Tree {
         let nodes = vec![Node::new(String::new(), GroupId::ROOT)];
         let group_requests = BTreeMap::new();
-        Tree { nodes, free: BTreeSet::new(), dying: Vec::new(), group_requests }
+        let (free, mapped) = (BTreeSet::new(), BTreeSet::new());
+        Tree { nodes, free, dying: Vec::new(), group_requests, mapped }
     }
 
     /// The root, and what devices give each group below it that has no value of its own: most slots
@@ -209,6 +215,11 @@ impl Tree {
         (id != GroupId::ROOT).then_some(parent)
     }
 
+    /// Whether a number is that of a group that is there, not of one that was removed.
+    pub fn is_live(&self, id: GroupId) -> bool {
+        self.nodes.get(index(id)).is_some_and(|node| node.state == State::Live)
+    }
+
     /// The groups above, the nearest first, the root last.
     pub fn ancestors(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(self.parent(id), |&id| self.parent(id))
@@ -270,6 +281,17 @@ impl Tree {
     pub(crate) fn own_mut(&mut self, id: GroupId) -> &mut Own {
         self.live(id);
         &mut self.nodes[index(id)].own
+    }
+
+    /// The settings of the cgroup that a group stands for, if that has any.
+    pub(crate) fn followed(&self, id: GroupId) -> Option<&Own> {
+        self.node(id).followed.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn followed_mut(&mut self, id: GroupId) -> &mut Option<Box<Own>> {
+        self.live(id);
+        &mut self.nodes[index(id)].followed
     }
 
     /// A group that is there, or a removed one.

@@ -78,6 +78,7 @@ impl Controlled for Subject {
         vec![MountReport {
             rules: Vec::new(),
             group: "/".into(),
+            cgroup_limits: "follow".into(),
             mountpoint,
             device,
             known_count,

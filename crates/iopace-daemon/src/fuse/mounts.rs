@@ -340,6 +340,7 @@ impl Mounts {
             device: mount.device.clone(),
             rules: mount.who.rules().all().iter().map(ToString::to_string).collect(),
             group: mount.who.rules().default_group().into(),
+            cgroup_limits: mount.who.rules().cgroup_limits().word().into(),
             known_count: mount.tree.inodes_known(),
             open_count: mount.tree.files_open(),
             kept_count: mount.backing.kept_count(),

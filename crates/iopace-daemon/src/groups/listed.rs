@@ -45,13 +45,16 @@ impl Payers {
             processes_count: self.processes.remove(&id).unwrap_or_default(),
             is_made: self.made.contains(&id),
             files: files(tree, id),
+            cgroup_files: tree.cgroup_files(id).into_iter().collect(),
         }
     }
 }
 
 /// What is set for a group: the files that say something else than those of a new one.
 pub(super) fn files(tree: &Tree, id: GroupId) -> BTreeMap<&'static str, String> {
-    settings(tree, id).filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
+    // Over a cgroup with a weight, that of a new one is not said.
+    let all = settings(tree, id).filter(|(_, text)| !text.is_empty());
+    all.filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
 }
 
 /// The files of a group for which nothing is set: some say what is built in.

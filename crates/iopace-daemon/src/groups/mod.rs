@@ -8,6 +8,7 @@
 //! gathered by a connection that will submit it. [`Groups`] looks for such numbers whenever a group
 //! is made or removed.
 
+mod cgroups;
 mod error;
 mod listed;
 mod made;
@@ -33,11 +34,13 @@ pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;
+pub use write::by_name;
 
 use crate::config::{ExportConfig, GroupConfig};
 use crate::device::Device;
 use crate::process::{Kernel, Proc};
 use crate::start_error::StartError;
+use cgroups::Cgroups;
 use iopace_core::engine::Control;
 use iopace_core::request::GroupId;
 use iopace_groups::files::{Explained, FILES};
@@ -67,6 +70,7 @@ struct State {
     members: BTreeMap<u64, Member>,
     processes: Processes,
     made: Made,
+    cgroups: Cgroups,
     /// What is tried for groups.
     tried: recommend::Tried,
     /// Groups that the devices know.
@@ -88,18 +92,22 @@ pub struct GroupInfo {
     pub is_made: bool,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<&'static str, String>,
+    /// Settings that the kernel has for the cgroup that it stands for.
+    pub cgroup_files: BTreeMap<&'static str, String>,
 }
 
 /// The path of a group, and what it did on each device.
 pub type OnDevices = (String, Vec<GroupOnDevice>);
 
 impl Groups {
-    /// Makes the configured groups and tells the devices of all.
+    /// Makes the configured groups and tells the devices of all; below the paths that are `mapped`,
+    /// groups stand for cgroups.
     ///
     /// # Errors
     /// A group that cannot be made, a setting that cannot be written, or an export of a group that
     /// there is not.
-    pub fn start(
+    pub fn mapping(
+        mapped: &[&str],
         groups: &[GroupConfig],
         exports: &[ExportConfig],
         devices: Vec<Arc<dyn Device>>,
@@ -108,7 +116,7 @@ impl Groups {
         let given = devices.iter().map(|device| device.info());
         let given: Vec<DeviceSlots> =
             given.map(|info| (info.name.clone(), info.nr_group_requests)).collect();
-        let mut tree = configured(groups, &given)
+        let mut tree = configured(groups, &given, mapped)
             .map_err(|wrong| StartError::Group(wrong.error.to_string()))?;
         let mut all = Vec::new();
         for ExportConfig { name, group, .. } in exports {
@@ -124,6 +132,7 @@ impl Groups {
             members: BTreeMap::new(),
             processes: Processes::default(),
             made: Made::default(),
+            cgroups: Cgroups::default(),
             tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
@@ -197,6 +206,7 @@ impl Groups {
         for id in reaped {
             state.told.remove(&id);
             state.made.reaped(id);
+            state.cgroups.reaped(id);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Settings of groups in recommend mode: what is written is told to the devices' shadows only.
 
+use super::write::by_name;
 use super::{GroupError, Groups, State};
 use iopace_core::engine::Control;
 use iopace_core::group::Settings;
@@ -26,9 +27,10 @@ impl Groups {
         if let Some(file) = file {
             state.tree.read(id, file)?;
         }
+        let text = text.map(|text| by_name(text, |number| self.names_on(number))).transpose()?;
         for place in 0..self.devices.len() {
             let mut files = state.tried.get(&(id, place)).cloned().unwrap_or_default();
-            match (file, text) {
+            match (file, text.as_deref()) {
                 (None, _) => files.clear(),
                 (Some(file), Some(text)) => _ = files.insert(file.into(), text.into()),
                 (Some(file), None) => _ = files.remove(file),

@@ -219,7 +219,9 @@ fn said(settings: &Settings, path: &str) -> Option<BTreeMap<String, String>> {
     let devices = settings.devices.iter().chain(mounts);
     let devices: Vec<_> =
         devices.map(|device| (device.name.clone(), device.nr_group_requests)).collect();
-    let tree = configured(&settings.groups, &devices).ok()?;
+    let mapped = settings.mounts.iter().flat_map(|mount| mount.rules.limited_by_cgroups());
+    let mapped: Vec<&str> = mapped.collect();
+    let tree = configured(&settings.groups, &devices, &mapped).ok()?;
     let (blank, group) = (Tree::new(), tree.find(path).ok()?);
     let root = blank.find("/").ok()?;
     let files = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
@@ -327,6 +329,7 @@ file = "disk.img"   # the old one
             processes_count: 0,
             made: false,
             files: files.iter().map(|(file, text)| ((*file).into(), (*text).into())).collect(),
+            cgroup_files: Default::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use iopace_daemon::api::{
     ProcessReport, StatReport, Written,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Connections named in a table; `--connections` and `--format json` have all.
@@ -67,11 +68,16 @@ fn numbers(group: &GroupReport) -> String {
 
 /// What is set, on one line.
 fn settings(group: &GroupReport) -> String {
-    let files = group.files.iter().map(|(file, text)| {
-        let lines: Vec<&str> = text.lines().collect();
-        format!("{file}: {}", lines.join(", "))
-    });
-    files.collect::<Vec<_>>().join("; ")
+    let told = |of: &str, files: &BTreeMap<String, String>| -> Vec<String> {
+        let told = |(file, text): (&String, &String)| {
+            let lines: Vec<&str> = text.lines().collect();
+            format!("{of}{file}: {}", lines.join(", "))
+        };
+        files.iter().map(told).collect()
+    };
+    let mut all = told("", &group.files);
+    all.extend(told("of the cgroup: ", &group.cgroup_files));
+    all.join("; ")
 }
 
 /// The groups as a tree; the first is the top. A group of several daemons is one.
@@ -211,6 +217,7 @@ fn source(effective: &EffectiveReport) -> &'static str {
     match &*effective.source {
         "device" => "line of the device",
         "group" => "default of the group",
+        "cgroup" => "cgroup of the kernel",
         "device default" => "default of the device",
         _ => "built in",
     }
@@ -299,12 +306,14 @@ mod tests {
             processes_count: 0,
             made: false,
             files: Default::default(),
+            cgroup_files: Default::default(),
         };
         let mut all = ["/", "/a", "/a/b", "/a/b/c", "/a/d", "/e"].map(group);
         all[2].exports.push("disk".into());
         all[2].connections.push(7);
         all[2].processes_count = 2;
         all[5].files.insert("io.weight".into(), "default 50\ndisk 200\n".into());
+        all[5].cgroup_files.insert("io.max".into(), "disk wbps=7\n".into());
         let rows = |all: &[GroupReport], devices: Option<&str>| -> Vec<Row<GroupReport>> {
             let row = |report: &GroupReport| Row {
                 devices: devices.map(str::to_owned),
@@ -319,7 +328,7 @@ mod tests {
              │  ├─ b  (exports disk; 1 connection; 2 processes)\n\
              │  │  └─ c\n\
              │  └─ d\n\
-             └─ e  (io.weight: default 50, disk 200)\n"
+             └─ e  (io.weight: default 50, disk 200; of the cgroup: io.max: disk wbps=7)\n"
         );
         assert_eq!(
             tree(&rows(&all[1..5], None)),

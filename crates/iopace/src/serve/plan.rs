@@ -273,8 +273,8 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
     };
     mount.in_use = args.in_use();
     mount.flags = args.flags();
-    let group = args.group.as_deref().unwrap_or("/");
-    mount.rules = Rules::new(args.rule.clone(), group)
+    mount.rules = Rules::new(args.rule.clone(), args.group.as_deref().unwrap_or("/"))
+        .map(|rules| rules.with_cgroup_limits(args.cgroup_limits.unwrap_or_default()))
         .map_err(|error| Failure::usage(format!("--rule, --group: {error}")))?;
     Ok(mount)
 }
