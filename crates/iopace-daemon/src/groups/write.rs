@@ -3,6 +3,7 @@
 
 use super::{GroupError, Groups};
 use crate::device::Device;
+use crate::device_table::names;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -37,23 +38,25 @@ impl Groups {
         text: &str,
         makes: bool,
     ) -> Result<Vec<String>, GroupError> {
-        let text = &by_name(text, &self.devices)?;
+        let devices = self.devices();
+        let names = &*names(&devices);
+        let text = &by_name(text, &devices)?;
         let mut state = self.lock();
         let id = match state.tree.find(path) {
             Err(_) if makes => {
                 let mut tried = state.tree.clone();
                 let id = tried.create_all(path)?;
-                tried.write(id, file, text, &self.names())?;
+                tried.write(id, file, text, names)?;
                 self.create_in(&mut state, path, true)?
             }
             found => found?,
         };
-        let changed = state.tree.write(id, file, text, &self.names())?;
+        let changed = state.tree.write(id, file, text, names)?;
         if makes {
             state.made.for_good(id);
         }
         state.made.keep(id);
-        for device in &self.devices {
+        for device in devices.iter() {
             if changed.devices.contains(&device.info().name) {
                 Groups::tell(&state, &**device, id);
             }

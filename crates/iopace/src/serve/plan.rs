@@ -17,6 +17,7 @@ use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
     SocketAccess, check_dirty,
 };
+use iopace_daemon::given::GivenSocket;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ pub enum Control {
     Default,
     /// There.
     At(PathBuf),
+    /// At a socket that the service manager has made.
+    Given(GivenSocket),
     /// Nowhere.
     None,
 }
