@@ -90,7 +90,7 @@ fn what_was_acknowledged_is_there_when_a_client_is_ended() {
     let writer = std::thread::spawn(move || {
         // The number of the last write that was acknowledged, as the places know it.
         let mut last = [0_u64; 256];
-        for number in 1.. {
+        for number in 1_u64.. {
             let place = (number % 256) as usize;
             let block: Vec<u8> = number.to_le_bytes().repeat(512);
             if client.write(place as u64 * 4096, &block, false).is_err() {
