@@ -35,10 +35,7 @@ pub struct Daemon {
     /// What everything does, second by second.
     pub(crate) live: Live,
     exports: Arc<ExportTable>,
-    /// Devices that were opened since the start: they are closed with their last export.
-    added: Mutex<BTreeSet<String>>,
-    /// Whoever changes which exports and devices there are has it.
-    pub(crate) changing: Mutex<()>,
+    changes: Changes,
     /// The ways by which the exports are reached.
     pub(crate) frontends: Vec<Box<dyn Frontend>>,
     memory: Arc<Memory>,
@@ -53,6 +50,15 @@ pub struct Daemon {
     pub(crate) ublk: UblkDisk,
     /// Sees changes of `/etc/subuid`, if something is mounted.
     _subordinates: Option<iopace_fuse::subordinate::Watch>,
+}
+
+/// What belongs to changes of exports and devices.
+#[derive(Default)]
+struct Changes {
+    /// Whoever changes which there are has it.
+    alone: Mutex<()>,
+    /// Devices that were opened since the start: they are closed with their last export.
+    added: Mutex<BTreeSet<String>>,
 }
 
 /// How a shutdown went.
@@ -111,8 +117,7 @@ impl Daemon {
             groups,
             live,
             exports,
-            added: Mutex::default(),
-            changing: Mutex::default(),
+            changes: Changes::default(),
             frontends,
             memory,
             timers,
@@ -208,8 +213,13 @@ impl Daemon {
         &self.exports
     }
 
+    /// Waits until no other change of exports or devices is under way.
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.changes.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn added(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changes.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it was told at its start, with the default exports filled in.
@@ -237,7 +247,7 @@ impl Daemon {
     pub fn shutdown(&self) -> ShutdownReport {
         self.frontends.iter().for_each(|frontend| frontend.stop_accepting());
         // A change of exports that is under way ends first, and none comes meanwhile.
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.alone();
         self.ublk.end(MOUNT_PATIENCE);
         // Whoever still uses files of a mount is answered until it ends or is cut.
         let mounts = thread::scope(|scope| {

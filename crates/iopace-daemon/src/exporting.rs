@@ -23,7 +23,7 @@ use crate::limits::DRAIN_TIMEOUT;
 use crate::opening::open_device;
 use iopace_core::time::Nanos;
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -62,11 +62,6 @@ pub enum RemovedDevice {
 }
 
 impl Daemon {
-    /// Waits until no other change is under way.
-    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Exports a device that is open, or that is opened for it, under a new name.
     ///
     /// # Errors
@@ -178,8 +173,8 @@ impl Daemon {
         let mut undo = Undo::new(self);
         let export = undo.close(name, disconnects)?;
         let ended_count = self.end_clients(export.number);
-        let ended_count = ended_count
-            .map_err(|count| ExportError::Stuck { name: name.into(), count })?;
+        let ended_count =
+            ended_count.map_err(|count| ExportError::Stuck { name: name.into(), count })?;
         let (number, device) = (export.number, export.config.device.clone());
         let closes = self.added().contains(&device) && !self.is_used(&device, number);
         if closes && let Err(error) = export.device.flush_all() {

@@ -43,6 +43,9 @@ pub struct Export {
     pub device: Arc<dyn Device>,
 }
 
+/// An export as it is configured, and its device.
+pub(crate) type Resolved = (ExportConfig, Arc<dyn Device>);
+
 /// The exports of a daemon, which come and go.
 pub struct ExportTable {
     groups: Arc<Groups>,
@@ -54,10 +57,7 @@ pub struct ExportTable {
 
 impl ExportTable {
     /// These exports, numbered from 0 as their groups are.
-    pub(crate) fn new(
-        groups: Arc<Groups>,
-        all: Vec<(ExportConfig, Arc<dyn Device>)>,
-    ) -> ExportTable {
+    pub(crate) fn new(groups: Arc<Groups>, all: Vec<Resolved>) -> ExportTable {
         let next = AtomicUsize::new(all.len());
         let all = all.into_iter().enumerate();
         let all = all.map(|(number, (config, device))| Export { number, config, device });

@@ -7,6 +7,7 @@ use crate::config::{
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
+use crate::exports::Resolved;
 use crate::fuse::mounts::Prepared;
 use crate::start_error::StartError;
 use crate::timer::Timers;
@@ -110,8 +111,8 @@ pub(crate) fn name_exports(config: &mut DaemonConfig) {
 pub(crate) fn resolve_exports(
     config: &DaemonConfig,
     devices: &[Arc<dyn Device>],
-) -> Result<Vec<(ExportConfig, Arc<dyn Device>)>, StartError> {
-    let mut exports: Vec<(ExportConfig, Arc<dyn Device>)> = Vec::new();
+) -> Result<Vec<Resolved>, StartError> {
+    let mut exports: Vec<Resolved> = Vec::new();
     for export in &config.exports {
         let found = config.devices.iter().position(|device| device.name == export.device);
         let device = found.ok_or_else(|| StartError::NoSuchDevice {

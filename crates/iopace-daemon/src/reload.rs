@@ -55,8 +55,8 @@ pub enum ReloadError {
 }
 
 impl Daemon {
-    /// Has what `new` says hold, where `old` was configured before: groups, rules of mounts, exports
-    /// and their devices, and what devices are told. Says what has changed.
+    /// Has what `new` says hold, where `old` was configured before: groups, rules of mounts,
+    /// exports and their devices, and what devices are told. Says what has changed.
     ///
     /// # Errors
     /// See [`ReloadError`].

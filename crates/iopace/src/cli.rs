@@ -24,9 +24,7 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
-pub use export::{
-    ExportAddArgs, ExportCommand, ExportListArgs, ExportRemoveArgs, ExportResizeArgs,
-};
+pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -387,9 +385,6 @@ mod tests {
             "top --delay 500ms",
             "top --sort colour",
             "top --tasks --flat",
-            "export add x",
-            "export add x --device y --path z",
-            "export add x --device y --raw",
             "explain /a /b",
             "explain --over 1ms",
             "events disk",

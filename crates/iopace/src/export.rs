@@ -1,8 +1,6 @@
 //! `iopace export`: exports that come and go in a running daemon.
 
-use crate::cli::{
-    DaemonArgs, ExportAddArgs, ExportCommand, ExportListArgs, ExportRemoveArgs, ExportResizeArgs,
-};
+use crate::cli::{DaemonArgs, ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
 use crate::configuration::Saver;
 use crate::machine::{DaemonAnswer, Machine};
 use crate::output::{Failure, Format, finish, note, print, print_json, right, table};
@@ -38,7 +36,7 @@ fn done(
     }
 }
 
-fn list(ExportListArgs { daemon }: &ExportListArgs) -> Result<(), Failure> {
+fn list(daemon: &DaemonArgs) -> Result<(), Failure> {
     let machine = Machine::find(daemon.control.as_deref(), Sought::default())?;
     let answers = machine.ask(Client::exports)?.into_iter();
     let all = answers.flat_map(|(member, told)| {

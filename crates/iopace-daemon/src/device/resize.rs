@@ -55,8 +55,8 @@ fn bytes(count: &u64) -> String {
     figures::size(*count)
 }
 
-/// The size that the device of this file is to have: that of the file by now, after it was made `to`
-/// bytes long if that is named.
+/// The size that the device of this file is to have: that of the file by now, after it was made
+/// `to` bytes long if that is named.
 pub(super) fn resize(
     file: &File,
     to: Option<u64>,

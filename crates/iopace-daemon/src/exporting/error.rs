@@ -16,8 +16,8 @@ pub enum ExportError {
     Exists(String),
     /// The name of the device is taken.
     #[error(
-        "there is a device '{0}' already: choose another name for the export, which its device gets \
-         as well, or export that device (--device {0})"
+        "there is a device '{0}' already: choose another name for the export, which its device \
+         gets as well, or export that device (--device {0})"
     )]
     DeviceExists(String),
     /// No such export.

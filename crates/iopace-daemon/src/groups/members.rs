@@ -158,9 +158,10 @@ impl Member {
 
 impl State {
     fn connection(&self, number: u64, member: &Member) -> ConnectionInfo {
+        let export = self.exports.get(&member.export);
         ConnectionInfo {
             number,
-            export: self.exports.get(&member.export).map(|one| one.name.clone()).unwrap_or_default(),
+            export: export.map(|export| export.name.clone()).unwrap_or_default(),
             group: self.tree.path(member.payer.group()),
             is_moved: member.is_moved,
         }

@@ -23,7 +23,7 @@ pub(super) struct Comings<'a> {
 }
 
 /// The exports that are closed for newcomers, by number.
-pub(super) struct Closed(Vec<usize>);
+pub(super) struct ClosedExports(Vec<usize>);
 
 impl<'a> Comings<'a> {
     /// What differs, and is not so already.
@@ -85,7 +85,7 @@ impl<'a> Comings<'a> {
         &self,
         daemon: &Daemon,
         undo: &mut Undo<'_>,
-    ) -> Result<Closed, ReloadError> {
+    ) -> Result<ClosedExports, ReloadError> {
         let mut closed = Vec::new();
         for name in &self.gone_exports {
             closed.push(undo.close(name, false)?.number);
@@ -114,11 +114,15 @@ impl<'a> Comings<'a> {
         for device in &self.devices {
             undo.open(device)?;
         }
-        Ok(Closed(closed))
+        Ok(ClosedExports(closed))
     }
 
     /// Does what can fail no more. Says what has changed.
-    pub(super) fn finish(&self, daemon: &Daemon, Closed(closed): Closed) -> Vec<String> {
+    pub(super) fn finish(
+        &self,
+        daemon: &Daemon,
+        ClosedExports(closed): ClosedExports,
+    ) -> Vec<String> {
         let mut changed = Vec::new();
         closed.into_iter().for_each(|number| daemon.withdraw(number));
         changed.extend(self.devices.iter().map(|one| format!("device '{}' (new)", one.name)));

@@ -51,21 +51,13 @@ made smaller only if its file is, and nobody is connected.";
 #[command(after_help = EXPORT_EXAMPLES)]
 pub enum ExportCommand {
     /// List the exports with their devices, sizes and clients
-    List(ExportListArgs),
+    List(DaemonArgs),
     /// Export a disk that is served already, or a file, under a new name
     Add(ExportAddArgs),
     /// Remove an export
     Remove(ExportRemoveArgs),
     /// Have an export be as large as its file or disk is, or make the file longer
     Resize(ExportResizeArgs),
-}
-
-/// `iopace export list`
-#[derive(Debug, Args)]
-pub struct ExportListArgs {
-    /// Which daemon
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
 }
 
 /// `iopace export add`
@@ -130,4 +122,19 @@ pub struct ExportResizeArgs {
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::Cli;
+    use clap::Parser;
+
+    #[test]
+    fn what_is_exported_is_said_once() {
+        for line in ["x", "x --device y --path z", "x --device y --raw", "x --device y --direct"] {
+            let words = ["iopace", "export", "add"].into_iter().chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["iopace", "export", "add", "x", "--path", "y"]).is_ok());
+    }
 }

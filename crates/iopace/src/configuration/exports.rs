@@ -98,7 +98,7 @@ impl Document {
     }
 
     fn tables(&mut self, kind: &str) -> Result<&mut ArrayOfTables, Failure> {
-        let form = self.wrong(format_args!("has a {kind} that is no table: write it as [[{kind}]]"));
+        let form = self.wrong(format_args!("has a {kind} that is none: write it as [[{kind}]]"));
         let all = self.text.entry(kind);
         let all = all.or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
         all.as_array_of_tables_mut().ok_or(form)
