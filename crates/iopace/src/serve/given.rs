@@ -27,8 +27,8 @@ pub fn taken(mut plan: Plan) -> Result<Plan, Failure> {
             plan.control = Control::Given(socket);
         } else {
             return Err(Failure::usage(format!(
-                "the service manager has made a control socket \
-                 (FileDescriptorName={CONTROL_NAME}), and the settings name one, or none: leave one of them out"
+                "the service manager has made a control socket (FileDescriptorName=\
+                 {CONTROL_NAME}), and the settings name one, or none: leave one of them out"
             )));
         }
     }
