@@ -33,6 +33,7 @@
 
 mod below;
 mod explain;
+mod exports;
 mod groups;
 mod live;
 mod mounts;
@@ -44,6 +45,7 @@ use iopace_core::sched::AUTO;
 
 pub use below::*;
 pub use explain::*;
+pub use exports::{AddExport, ExportSize, ExportState, RemovedExportReport, ResizeExport};
 pub use groups::*;
 pub use live::*;
 pub use mounts::MountReport;

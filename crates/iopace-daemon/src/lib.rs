@@ -15,6 +15,7 @@ pub mod buffer;
 pub mod clock;
 mod device_mapper;
 pub mod figures;
+pub mod given;
 mod held;
 #[cfg(any(test, feature = "fuzzing"))]
 mod hostile;
@@ -47,6 +48,7 @@ pub mod job;
 
 pub mod device;
 
+pub mod device_table;
 mod dirty;
 
 // Who pays.
@@ -68,6 +70,7 @@ pub mod live;
 mod opening;
 
 pub mod daemon;
+pub mod exporting;
 pub mod reload;
 
 pub mod control;

@@ -1,6 +1,7 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
 use crate::config::{Listen, SocketAccess};
+use crate::given::GivenAddress;
 use crate::printable;
 use crate::start_error::StartError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -46,6 +47,13 @@ impl Listener {
             Listen::Tcp(address) => TcpListener::bind(address)
                 .map(Listener::Tcp)
                 .map_err(|error| StartError::bind(&address.to_string(), &error)),
+            Listen::Given(given) => {
+                let fd = given.open().map_err(|error| StartError::bind(&given.name, &error))?;
+                Ok(match given.at {
+                    GivenAddress::Unix(_) => Listener::Unix(fd.into()),
+                    GivenAddress::Tcp(_) => Listener::Tcp(fd.into()),
+                })
+            }
         }
     }
 

@@ -103,6 +103,15 @@ impl Tree {
         Tree { group_requests: devices.into_iter().collect(), ..Tree::new() }
     }
 
+    /// A device gives so many slots to each group that has no value of its own; none: it says
+    /// nothing of that, or is gone.
+    pub fn set_group_requests(&mut self, device: &str, most: Option<u32>) {
+        match most {
+            Some(most) => _ = self.group_requests.insert(device.into(), most),
+            None => _ = self.group_requests.remove(device),
+        }
+    }
+
     /// The most slots that a device gives a group that has no value of its own.
     pub(crate) fn group_requests(&self, id: GroupId, device: Option<&str>) -> Option<u32> {
         let device = device.filter(|_| id != GroupId::ROOT)?;

@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod config;
+mod export;
 mod group;
 mod insert;
 mod live;
@@ -23,6 +24,7 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
+pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -108,6 +110,9 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Add and remove exports of a running daemon, and resize them
+    #[command(subcommand)]
+    Export(ExportCommand),
     /// Check the configuration file, and see it beside what holds
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -51,6 +51,7 @@ fn status(error: &GroupError) -> StatusCode {
     use GroupError as Error;
     match error {
         Error::Tree(TreeError::NotFound { .. })
+        | Error::ExportGone
         | Error::NoExport { .. }
         | Error::NoConnection(_)
         | Error::NoProcess(_)

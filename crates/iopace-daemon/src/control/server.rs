@@ -8,6 +8,7 @@ use super::idle_executor::{IdleExecutor, PATIENCE};
 use super::port::Port;
 use super::routes::router;
 use super::shared::Shared;
+use crate::given::{GivenAddress, GivenSocket};
 use crate::listener::bind_unix;
 use crate::start_error::StartError;
 use axum::Router;
@@ -35,8 +36,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the socket's path, so that no other one's socket is removed.
-    identity: (u64, u64),
+    /// Device and inode of the socket's path, so that no other one's socket is removed; of one that
+    /// was given none, as it stays.
+    identity: Option<(u64, u64)>,
 }
 
 impl Server {
@@ -52,8 +54,21 @@ impl Server {
         let metadata = fs::symlink_metadata(path);
         let metadata =
             metadata.map_err(|error| StartError::bind(&path.display().to_string(), &error))?;
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = Some((metadata.dev(), metadata.ino()));
         Ok(Server { listener, path: path.to_owned(), identity })
+    }
+
+    /// A socket that a service manager has made. Whoever else may connect to it, only the daemon's
+    /// own user and root are heard.
+    ///
+    /// # Errors
+    /// It is no Unix socket with a path.
+    pub fn given(socket: &GivenSocket) -> Result<Server, StartError> {
+        let GivenAddress::Unix(Some(path)) = &socket.at else {
+            return Err(StartError::NotASocket(format!("the given socket '{}'", socket.name)));
+        };
+        let fd = socket.open().map_err(|error| StartError::bind(&socket.name, &error))?;
+        Ok(Server { listener: fd.into(), path: path.clone(), identity: None })
     }
 
     /// Where it is bound.
@@ -116,7 +131,7 @@ pub async fn run(
 impl Drop for Server {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
-        if found.is_ok_and(|identity| identity == self.identity) {
+        if found.is_ok_and(|identity| Some(identity) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -26,7 +26,7 @@ pub const STREAMS_MAX: usize = 256;
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
-                                 /v1/groups/files, /v1/groups/stat, /v1/connections, \
+                                 /v1/groups/files, /v1/groups/stat, /v1/exports, /v1/connections, \
                                  /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
                                  /v1/devices/NAME/record, \
                                  /v1/devices/NAME/pace/caps; POST \
@@ -34,7 +34,8 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
                                  /v1/groups, /v1/groups/files, /v1/groups/move, \
-                                 /v1/groups/recommend; DELETE /v1/groups, \
+                                 /v1/groups/recommend, /v1/exports, /v1/exports/resize; \
+                                 DELETE /v1/groups, /v1/exports, \
                                  /v1/devices/NAME/recommend";
 
 pub(super) type Subject = State<Shared>;
@@ -72,13 +73,13 @@ impl Shared {
 /// A device's name in the path.
 pub(super) type Name = Result<InPath<String>, PathRejection>;
 
-pub(super) fn find(shared: &Shared, name: Name) -> Result<&dyn Device, Refused> {
+pub(super) fn find(shared: &Shared, name: Name) -> Result<Arc<dyn Device>, Refused> {
     let InPath(name) = name.map_err(|rejection| {
         Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
     })?;
     let devices = shared.subject.devices();
     let found = devices.iter().find(|device| device.info().name == name);
-    found.map(|device| &**device).ok_or_else(|| {
+    found.cloned().ok_or_else(|| {
         let names: Vec<&str> = devices.iter().map(|device| &*device.info().name).collect();
         Refused::new(
             StatusCode::NOT_FOUND,

@@ -203,11 +203,8 @@ pub(super) fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), 
     if let Some(path) = config.control.iter().find(|path| under(path)) {
         return refuse(path, "name another place with --control");
     }
-    let unix = config.listen.iter().filter_map(|listen| match listen {
-        Listen::Unix(path) => Some(path),
-        Listen::Tcp(_) => None,
-    });
-    match { unix }.find(|path| under(path)) {
+    let mut unix = config.listen.iter().filter_map(Listen::own_path);
+    match unix.find(|path| under(path)) {
         Some(path) => refuse(path, "name another place with --socket"),
         None => Ok(()),
     }

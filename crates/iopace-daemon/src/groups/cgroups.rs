@@ -16,6 +16,7 @@
 //! inotify for each file would pin some 12,000 inodes where there are many groups.
 
 use super::{Groups, State};
+use crate::device_table::names;
 use crate::limits::{CGROUP_LOOK_AGE, CGROUPS_LOOKED};
 use crate::process::{CgroupFiles, Hierarchy};
 use crate::rules::cgroup::above;
@@ -151,15 +152,16 @@ impl Groups {
     }
 
     fn follow_settings(&self, state: &mut State, id: GroupId, settings: CgroupSettings) {
+        let devices = self.devices();
         let hold = |state: &State| -> Vec<Settings> {
-            self.names.iter().map(|device| state.tree.effective(id, device)).collect()
+            names(&devices).into_iter().map(|device| state.tree.effective(id, device)).collect()
         };
         let before = hold(state);
         if !state.tree.follow(id, settings) {
             return;
         }
         tracing::debug!(group = state.tree.path(id), "other limits of its cgroup");
-        let changes = self.devices.iter().zip(before.into_iter().zip(hold(state)));
+        let changes = devices.iter().zip(before.into_iter().zip(hold(state)));
         for (device, _) in changes.filter(|(_, (before, now))| before != now) {
             Groups::tell(state, &**device, id);
         }

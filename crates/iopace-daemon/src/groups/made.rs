@@ -6,6 +6,7 @@
 
 use super::cgroups::LookedCgroup;
 use super::{GroupError, GroupInfo, Groups, State};
+use crate::device_table::names;
 use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED};
 use crate::process::Hierarchy;
 use iopace_core::request::GroupId;
@@ -179,7 +180,7 @@ impl Groups {
         self.reap(state);
         let id = state.tree.create(&path)?;
         if let Some(Setting { file, text, .. }) = class {
-            let written = state.tree.write(id, file, text, &self.names());
+            let written = state.tree.write(id, file, text, &names(&self.devices()));
             written.expect("weights and classes may always be set");
         }
         self.tell_all(state, id);

@@ -3,6 +3,7 @@
 
 use super::{GroupError, Groups};
 use crate::below::Below;
+use crate::device_table::names;
 use std::borrow::Cow;
 
 impl Groups {
@@ -31,7 +32,8 @@ impl Groups {
 
     /// The names of the devices that are on the disk that the kernel knows by a number, `8:0`.
     pub(super) fn names_on(&self, number: &str) -> Vec<String> {
-        let infos = self.devices.iter().map(|device| device.info());
+        let devices = self.devices();
+        let infos = devices.iter().map(|device| device.info());
         let is_on = |below: &Below| below.has_number(number);
         let on_it = infos.filter(|info| info.below.as_ref().is_some_and(is_on));
         on_it.map(|info| info.name.clone()).collect()
@@ -45,22 +47,24 @@ impl Groups {
         makes: bool,
     ) -> Result<Vec<String>, GroupError> {
         let text = &by_name(text, |number| self.names_on(number))?;
+        let devices = self.devices();
+        let names = &*names(&devices);
         let mut state = self.lock();
         let id = match state.tree.find(path) {
             Err(_) if makes => {
                 let mut tried = state.tree.clone();
                 let id = tried.create_all(path)?;
-                tried.write(id, file, text, &self.names())?;
+                tried.write(id, file, text, names)?;
                 self.create_in(&mut state, path, true)?
             }
             found => found?,
         };
-        let changed = state.tree.write(id, file, text, &self.names())?;
+        let changed = state.tree.write(id, file, text, names)?;
         if makes {
             state.made.for_good(id);
         }
         state.made.keep(id);
-        for device in &self.devices {
+        for device in devices.iter() {
             if changed.devices.contains(&device.info().name) {
                 Groups::tell(&state, &**device, id);
             }

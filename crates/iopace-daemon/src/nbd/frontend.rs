@@ -5,10 +5,12 @@ use super::connection::Connection;
 use super::session::Session;
 use crate::config::Listen;
 use crate::exports::{ExportTable, Frontend};
+use crate::given::{GivenAddress, GivenSocket};
 use crate::limits::CONNECTION_STACK_BYTES;
 use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
 use crate::start_error::StartError;
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -72,10 +74,16 @@ impl Nbd {
 impl Frontend for Nbd {
     fn uris(&self) -> Vec<String> {
         let mut uris = Vec::new();
-        for (export, _) in self.exports.all() {
-            let name = percent_encode(&export.name);
+        for export in self.exports.all().iter() {
+            let name = percent_encode(&export.config.name);
             for listen in &self.listen {
-                if let Listen::Unix(path) = listen {
+                let given = match listen {
+                    Listen::Given(GivenSocket { at: GivenAddress::Unix(path), .. }) => {
+                        path.as_ref()
+                    }
+                    _ => None,
+                };
+                if let Some(path) = listen.own_path().or(given) {
                     let path = percent_encode(&path.display().to_string());
                     uris.push(format!("nbd+unix:///{name}?socket={path}"));
                 }
@@ -97,6 +105,14 @@ impl Frontend for Nbd {
 
     fn end(&self, patience: Duration) -> usize {
         self.clients.end(patience)
+    }
+
+    fn takes_exports(&self) -> bool {
+        !self.listen.is_empty()
+    }
+
+    fn end_some(&self, numbers: &BTreeSet<u64>, is_cut: bool) {
+        self.clients.end_some(numbers, is_cut);
     }
 }
 
@@ -136,7 +152,7 @@ impl Drop for Entered {
 
 fn remove_sockets(listen: &[Listen]) {
     for listen in listen {
-        if let Listen::Unix(path) = listen {
+        if let Some(path) = listen.own_path() {
             let _ = fs::remove_file(path);
         }
     }

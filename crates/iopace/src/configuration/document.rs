@@ -18,9 +18,9 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 
 /// The text of a file, and what it said when it was read.
 pub struct Document {
-    path: PathBuf,
-    text: DocumentMut,
-    settings: Settings,
+    pub(super) path: PathBuf,
+    pub(super) text: DocumentMut,
+    pub(super) settings: Settings,
 }
 
 impl Document {

@@ -63,6 +63,18 @@ impl Saver {
         Ok(Some(Saver { path, text, _lock: lock }))
     }
 
+    /// Whether a change can be written, before it is made.
+    ///
+    /// # Errors
+    /// The file cannot say it.
+    pub fn check(
+        &self,
+        edit: impl FnOnce(&mut Document) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut document = Document::parse(&self.path, &self.text)?;
+        edit(&mut document).and_then(|()| document.finish()).map(|_| ())
+    }
+
     /// Writes what holds now to the file, and says so.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 mod inserted;
 mod source;
 
-pub use source::Source;
+pub use source::{Control, Source};
 
 use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
@@ -39,17 +39,6 @@ pub struct Plan {
     pub log_format: LogFormat,
     /// Where it was read from, if it was a file.
     pub source: Option<Source>,
-}
-
-/// Where a daemon is controlled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Where `iopace sched` looks for it.
-    Default,
-    /// There.
-    At(PathBuf),
-    /// Nowhere.
-    None,
 }
 
 impl Plan {
