@@ -46,7 +46,7 @@ impl Server {
     /// The path with what is wrong and what to do.
     pub fn bind(path: &Path) -> Result<Server, StartError> {
         let listener = bind_unix(path).map_err(|error| match error {
-            StartError::SocketBusy(path) => StartError::ControlBusy(path),
+            StartError::SocketBusy(path, by) => StartError::ControlBusy(path, by),
             other => other,
         })?;
         let metadata = fs::symlink_metadata(path);
