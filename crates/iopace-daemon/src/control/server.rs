@@ -91,7 +91,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
-    let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
+    let doors = (control.as_ref().map(Server::path), port.as_ref().map(Port::report));
+    let shared = Shared::new(subject, ended.clone(), doors);
     let (api, aside) = (router(shared).layer(from_fn(in_turn)), IdleExecutor::start());
     let control = async {
         if let Some(control) = &control {
