@@ -4,7 +4,7 @@
 import { arrange, byId, el, setText, show } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { shortLimits, time } from "./format.js";
-import { levelOfTime, setLevel } from "./levels.js";
+import { levelOfEvent, levelOfTime, setLevel } from "./levels.js";
 import { settingOf } from "./settings.js";
 import { aloneOf, parentOf, pointsOf } from "./store.js";
 
@@ -86,8 +86,10 @@ function worstOf(device) {
 /** Shows the device; the level of the worst of them. */
 export function drawLatencies({ device, groups }) {
   const all = worstOf({ device });
-  const missed = groups.filter(({ promise }) => promise && promise.broken.length > 0);
-  const broken = new Set(missed.map(({ group }) => group));
+  const alarms = ({ promise }) =>
+    promise ? promise.broken.filter((kind) => levelOfEvent(kind) === "alarm") : [];
+  const broken = new Map(groups.map((live) => [live.group, alarms(live)]));
+  const isBroken = (group) => (broken.get(group) || []).length > 0;
   const kept = new Map();
   for (const [group, { p99, disk }] of all.slice(0, ROWS_MAX)) {
     const made = rows.get(group) || newRow(group);
@@ -99,8 +101,9 @@ export function drawLatencies({ device, groups }) {
     show(made.tick, Boolean(alone));
     made.tick.style.left = `${part(alone || SHORTEST)}%`;
     setText(made.value, time(p99));
-    setLevel(made.value, broken.has(group) ? "alarm" : levelOfTime(p99));
-    setText(made.beside, text);
+    setLevel(made.value, isBroken(group) ? "alarm" : levelOfTime(p99));
+    const kinds = (broken.get(group) || []).map((kind) => kind.replace("_", " "));
+    setText(made.beside, [text, ...kinds].filter(Boolean).join(", "));
     kept.set(group, made);
   }
   rows = kept;
@@ -108,7 +111,7 @@ export function drawLatencies({ device, groups }) {
   show(byId("latency-more"), all.length > ROWS_MAX);
   setText(byId("latency-more"), `and ${all.length - ROWS_MAX} more`);
   show(byId("latency-none"), all.length === 0);
-  if (broken.size > 0) {
+  if (groups.some(({ group }) => isBroken(group))) {
     return "alarm";
   }
   return all.length > 0 ? levelOfTime(all[0][1].p99) : "";
