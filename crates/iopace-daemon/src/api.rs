@@ -77,6 +77,9 @@ pub struct DaemonReport {
     /// The configuration file that it was started with, if it was.
     #[serde(default)]
     pub config: Option<String>,
+    /// The control socket, an absolute path, if there is one: for `--control`.
+    #[serde(default)]
+    pub control: Option<String>,
     /// The loopback port, if there is one.
     #[serde(default)]
     pub http: Option<HttpReport>,

@@ -141,7 +141,7 @@ fn bind(
                 .map(|name| beside(name).expect("the default needs the directory"));
             let mut bound = Server::bind(&first);
             for next in [own, third] {
-                if matches!(bound, Err(StartError::ControlBusy(_))) {
+                if matches!(bound, Err(StartError::ControlBusy(..))) {
                     bound = Server::bind(&next);
                 }
             }

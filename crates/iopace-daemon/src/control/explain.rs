@@ -282,7 +282,7 @@ mod tests {
         let daemon = null_daemon();
         daemon.live().hub().reader(None).next().await;
         let (_end, ended) = watch::channel(false);
-        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, None);
+        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, (None, None));
         (shared, move || drop(daemon.shutdown()))
     }
 

@@ -68,6 +68,7 @@ async fn status(State(shared): Subject) -> Answer<DaemonReport> {
         exports: subject.exports(),
         uris: subject.uris(),
         config: subject.config_file().map(|path| path.display().to_string()),
+        control: shared.control.clone(),
         http: shared.http.clone(),
     })
 }

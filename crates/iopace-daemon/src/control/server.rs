@@ -48,7 +48,7 @@ impl Server {
     /// The path with what is wrong and what to do.
     pub fn bind(path: &Path) -> Result<Server, StartError> {
         let listener = bind_unix(path).map_err(|error| match error {
-            StartError::SocketBusy(path) => StartError::ControlBusy(path),
+            StartError::SocketBusy(path, by) => StartError::ControlBusy(path, by),
             other => other,
         })?;
         let metadata = fs::symlink_metadata(path);
@@ -106,7 +106,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
-    let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
+    let doors = (control.as_ref().map(Server::path), port.as_ref().map(Port::report));
+    let shared = Shared::new(subject, ended.clone(), doors);
     let (api, aside) = (router(shared).layer(from_fn(in_turn)), IdleExecutor::start());
     let control = async {
         if let Some(control) = &control {

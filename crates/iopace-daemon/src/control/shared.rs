@@ -12,6 +12,7 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path as InPath, State};
 use axum::http::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
@@ -54,6 +55,8 @@ pub(super) struct Shared {
     pub(super) looks: Arc<Semaphore>,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
+    /// Where the control socket is, if there is one.
+    pub(super) control: Option<String>,
     pub(super) http: Option<HttpReport>,
 }
 
@@ -61,12 +64,15 @@ impl Shared {
     pub(super) fn new(
         subject: Arc<dyn Controlled>,
         ended: watch::Receiver<bool>,
-        http: Option<HttpReport>,
+        (control, http): (Option<&Path>, Option<HttpReport>),
     ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (scrapes, explains) = (Turns::new(), Turns::new());
         let (started, looks) = (clock::now(), Arc::new(Semaphore::new(1)));
-        Shared { subject, started, streams, scrapes, explains, looks, ended, http }
+        // Whoever pastes a command may be elsewhere.
+        let control = control.map(|path| std::path::absolute(path).unwrap_or(path.to_owned()));
+        let control = control.map(|path| path.display().to_string());
+        Shared { subject, started, streams, scrapes, explains, looks, ended, control, http }
     }
 }
 

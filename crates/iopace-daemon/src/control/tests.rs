@@ -341,9 +341,10 @@ fn the_socket_is_private_and_leaves_nothing() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: a daemon is controlled there already; stop it, choose another --control, or say \
-             --no-control",
-            path.display()
+            "{}: a daemon is controlled there already (pid {}); stop it, choose another \
+             --control, or say --no-control",
+            path.display(),
+            std::process::id()
         )
     );
     bench.client().status().expect("not disturbed");

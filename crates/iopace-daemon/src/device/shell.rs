@@ -302,6 +302,7 @@ impl<D: Behind> Device for D {
             self.submit(&mut vec![make()]);
             return None;
         }
+        let extent = who.2.extent;
         let id = self.turn(Caller::Writer, |inner, now, outside| {
             let passed = inner.pump.write_at_once(now, who, make, outside);
             passed.map_err(|first| inner.note(first)).ok()
@@ -310,6 +311,9 @@ impl<D: Behind> Device for D {
         let ok = written.is_ok();
         self.shell().buffered_writes.fetch_add(u64::from(ok), Relaxed);
         self.turn(Caller::Writer, |inner, now, _| {
+            if let Err((_, error)) = &written {
+                inner.events.write_failed(now, extent, error);
+            }
             inner.pump.handle(now, Input::Wrote { id, ok });
         });
         Some(written)

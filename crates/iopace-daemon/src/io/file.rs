@@ -64,7 +64,9 @@ impl File {
         }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        image::warn(path, size_bytes);
+        if image::format(&file).is_none() {
+            image::warn(path, size_bytes);
+        }
         let untold = Some(Arc::default());
         let block_bytes = match (direct, is_block) {
             (false, _) => 1,

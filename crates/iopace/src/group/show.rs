@@ -296,6 +296,7 @@ fn waited(pressure: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iopace_daemon::api::TimesReport;
 
     #[test]
     fn a_tree_is_drawn_with_its_branches() {
@@ -344,9 +345,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn statistics_fit_into_eighty_columns_without_a_broken_word() {
-        let on = |device: &str| GroupDeviceStat {
+    fn on(device: &str) -> GroupDeviceStat {
+        GroupDeviceStat {
             device: device.into(),
             rbytes: 123_456_789_012,
             wbytes: 123_456_789_012,
@@ -366,7 +366,11 @@ mod tests {
             dirty_bytes: 0,
             pace: None,
             pressure: "some avg10=12.34".into(),
-        };
+        }
+    }
+
+    #[test]
+    fn statistics_fit_into_eighty_columns_without_a_broken_word() {
         let group =
             GroupStat { group: "/vms/web".into(), devices: vec![on("disk"), on("archive")] };
         let report = StatReport { groups: vec![group], left_out_count: 0 };
@@ -377,5 +381,23 @@ mod tests {
             assert!(text.contains(word), "{word}: {text}");
         }
         assert!(!stat(&report, 200).contains("left out"));
+    }
+
+    #[test]
+    fn a_figure_stays_with_its_unit_beside_a_long_name() {
+        let latency = TimesReport { count: 9, mean_ns: 87_000_000, ..TimesReport::default() };
+        let pressure = "some avg10=42.03".into();
+        let on = GroupDeviceStat { latency, pressure, ..on("archive") };
+        let group = "/backup/nightly/long-name-of-a-job".into();
+        let groups = vec![GroupStat { group, devices: vec![on] }];
+        let report = StatReport { groups, left_out_count: 0 };
+        for width in [80, 100, u16::MAX] {
+            let text = stat(&report, width);
+            let row = text.lines().nth(1).expect("a row");
+            assert!(row.starts_with("/backup/nightly/long-name-of-a-job"), "{text}");
+            assert!(row.contains("42.03 %"), "{width}: {text}");
+            let has_mean = text.lines().next().is_some_and(|titles| titles.contains("mean"));
+            assert_eq!(row.contains("87.0 ms"), has_mean, "{width}: {text}");
+        }
     }
 }
