@@ -1,6 +1,7 @@
 //! `iopace config`: the configuration file beside what holds now.
 
 mod document;
+mod rules;
 mod save;
 mod skeleton;
 

@@ -18,8 +18,8 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 
 /// The text of a file, and what it said when it was read.
 pub struct Document {
-    path: PathBuf,
-    text: DocumentMut,
+    pub(super) path: PathBuf,
+    pub(super) text: DocumentMut,
     settings: Settings,
 }
 
@@ -95,7 +95,7 @@ impl Document {
         }
     }
 
-    fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
+    pub(super) fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
         let groups = self.text.entry("group").or_insert_with(|| {
             let mut all = Table::new();
             all.set_implicit(true);
