@@ -3,7 +3,7 @@
 use super::cgroup::Cgroup;
 use super::mounts::{Mounts, Others};
 use super::priorities::Priorities;
-use super::progress::Progress;
+use super::progress::NiceProgress;
 use super::{left_until, name_of};
 use crate::cli::NiceArgs;
 use crate::output::{note, note_over};
@@ -61,7 +61,7 @@ pub(super) struct NiceDrive<'a> {
     /// The class that its threads were given.
     class: Option<Class>,
     priorities: Priorities,
-    progress: Option<Progress>,
+    progress: Option<NiceProgress>,
     ticks: u64,
     shows: bool,
     is_told_late: bool,
@@ -98,7 +98,7 @@ impl<'a> NiceDrive<'a> {
             // A program that we started has it already.
             class: is_ours.then_some(Class::Idle),
             priorities: Priorities::new(is_ours.then_some(Class::Idle)),
-            progress: Progress::of(std::process::id()),
+            progress: NiceProgress::of(std::process::id()),
             family,
             ticks: 0,
             shows: !args.quiet && io::stderr().is_terminal(),

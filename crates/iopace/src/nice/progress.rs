@@ -21,13 +21,13 @@ const TOLD_MAX: usize = 8;
 
 /// What is in a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct ProgressRecord {
     /// As on the terminal of `iopace nice`.
     line: String,
 }
 
 /// The file of a program. It goes with this.
-pub(super) struct Progress {
+pub(super) struct NiceProgress {
     /// Of no use where the directory is kept by others.
     _kept: SocketDir,
     dir: RuntimeDir,
@@ -36,17 +36,17 @@ pub(super) struct Progress {
     said: String,
 }
 
-impl Progress {
+impl NiceProgress {
     /// That of the program which the iopace of this number drives; `None` where no file can be
     /// made, as then nobody is told.
-    pub(super) fn of(pid: u32) -> Option<Progress> {
+    pub(super) fn of(pid: u32) -> Option<NiceProgress> {
         let place = runtime_dir();
         let kept = SocketDir::open(&place).ok()?;
         let dir = RuntimeDir::open(&place).ok()?;
         let name = OsString::from(format!("{}{pid}{}", NAME.0, NAME.1));
         let file = dir.create(&name).ok()?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        Some(Progress { _kept: kept, dir, name, file, said: String::new() })
+        Some(NiceProgress { _kept: kept, dir, name, file, said: String::new() })
     }
 
     /// Tells how far it is.
@@ -57,13 +57,14 @@ impl Progress {
     }
 
     fn write(&self, line: &str) -> io::Result<()> {
-        let text = serde_json::to_vec(&Told { line: line.into() }).map_err(io::Error::other)?;
+        let text =
+            serde_json::to_vec(&ProgressRecord { line: line.into() }).map_err(io::Error::other)?;
         self.file.write_all_at(&text, 0)?;
         self.file.set_len(text.len() as u64)
     }
 }
 
-impl Drop for Progress {
+impl Drop for NiceProgress {
     fn drop(&mut self) {
         self.dir.remove(&self.name);
     }
@@ -78,7 +79,9 @@ pub fn all() -> Vec<String> {
             if !shown.starts_with(NAME.0) || !shown.ends_with(NAME.1) {
                 continue;
             }
-            let Some((file, Told { line })) = dir.record::<Told>(&name) else { continue };
+            let Some((file, ProgressRecord { line })) = dir.record::<ProgressRecord>(&name) else {
+                continue;
+            };
             if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
                 lines.push(printable::name(&line).into_owned());
             }
