@@ -2,6 +2,7 @@
 
 mod document;
 mod exports;
+mod rules;
 mod save;
 mod skeleton;
 

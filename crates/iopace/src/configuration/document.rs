@@ -95,7 +95,7 @@ impl Document {
         }
     }
 
-    fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
+    pub(super) fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
         let groups = self.text.entry("group").or_insert_with(|| {
             let mut all = Table::new();
             all.set_implicit(true);
