@@ -5,16 +5,18 @@
 //! [`Tree::remove`] takes the name away, [`Tree::reap`] gives the id free. What is set for a group
 //! is kept here too; it is read and written by the methods in [`crate::files`].
 
-use crate::limits::{GROUP_DEPTH_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
+use crate::limits::{GROUP_DEPTH_MAX, GROUPS_MAX};
 use crate::own::Own;
 use iopace_core::request::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) mod error;
+mod path;
 #[cfg(test)]
 mod tests;
 
 pub use error::{Nearby, TreeError};
+use path::components;
 
 /// What an id stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,30 +374,4 @@ impl Tree {
 /// The place of an id in the table.
 fn index(id: GroupId) -> usize {
     id.0 as usize
-}
-
-/// The names of a path; none for the root.
-fn components(path: &str) -> Result<Vec<&str>, TreeError> {
-    let bad = |problem| TreeError::BadPath { path: path.into(), problem };
-    let Some(names) = path.strip_prefix('/') else {
-        return Err(bad("it does not begin with '/'"));
-    };
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let parts: Vec<&str> = names.split('/').collect();
-    parts.iter().try_for_each(|name| check_name(name)).map_err(bad)?;
-    Ok(parts)
-}
-
-/// Whether a group may have this name. `@` is kept for users' own rules about who pays.
-fn check_name(name: &str) -> Result<(), &'static str> {
-    match name {
-        "" => Err("a name is empty"),
-        "." | ".." => Err("'.' and '..' are no names"),
-        _ if name.len() > GROUP_NAME_BYTES_MAX => Err("a name is longer than 255 bytes"),
-        _ if name.contains('@') => Err("a name contains '@'"),
-        _ if name.chars().any(char::is_control) => Err("a name contains a control character"),
-        _ => Ok(()),
-    }
 }

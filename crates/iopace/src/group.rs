@@ -1,6 +1,7 @@
 //! `iopace group`: who pays, in a running daemon.
 
 mod show;
+mod stat;
 
 use crate::cli::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
@@ -164,7 +165,7 @@ fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
         }
     }
     all.groups.sort_by(|one, other| depth_first(&one.group, &other.group));
-    done(&args.daemon, &all, || show::stat(&all, seen_width().unwrap_or(u16::MAX)))
+    done(&args.daemon, &all, || stat::stat(&all, seen_width().unwrap_or(u16::MAX)))
 }
 
 fn set(args: &SetArgs) -> Result<(), Failure> {

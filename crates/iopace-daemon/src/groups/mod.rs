@@ -47,7 +47,6 @@ use iopace_core::engine::Control;
 use iopace_core::request::GroupId;
 use iopace_groups::files::{Explained, FILES};
 use iopace_groups::tree::{Tree, TreeError};
-use listed::Payers;
 use made::Made;
 use members::{Member, PaidExport};
 use processes::Processes;
@@ -385,20 +384,5 @@ impl State {
         let mut payers = self.payers();
         payers.count_moved(proc, |group| group == id);
         payers.info(&self.tree, id)
-    }
-
-    /// One look at exports, connections and processes.
-    fn payers(&self) -> Payers {
-        let (processes, moved) = self.processes.counts();
-        let made = self.made.made();
-        let mut payers = Payers { processes, moved, made, ..Payers::default() };
-        for export in self.exports.values() {
-            payers.exports.entry(export.group).or_default().push(export.name.clone());
-        }
-        for (number, member) in &self.members {
-            let group = member.payer.group();
-            payers.connections.entry(group).or_default().push(*number);
-        }
-        payers
     }
 }
