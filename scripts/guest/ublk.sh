@@ -44,11 +44,12 @@ refused() {
     grep -qF -- "$text" /run/refused || wrong "$*: not '$text': $(cat /run/refused)"
 }
 
-# fio writes and verifies while the daemon is killed and another takes over, again and again.
+# fio writes and verifies while the daemon is killed and another takes over, again and again. As in
+# insert.sh, two requests for the same place are never under way at once.
 ublk_kills() {
     fio --name=verify --directory=/mnt --size=24M --rw=randrw --bs=16k --ioengine=libaio \
-        --iodepth=16 --direct=1 --verify=crc32c --verify_backlog=64 --time_based --runtime=60 \
-        --fallocate=none --output=/run/fio >/dev/null 2>&1 &
+        --iodepth=16 --direct=1 --verify=crc32c --verify_backlog=64 --serialize_overlap=1 \
+        --time_based --runtime=60 --fallocate=none --output=/run/fio >/dev/null 2>&1 &
     fio=$!
     kills=0
     while kill -0 "$fio" 2>/dev/null; do
