@@ -72,6 +72,7 @@ mod tests {
     use super::*;
     use crate::config::Backend;
     use iopace_core::time::Nanos;
+    use std::ops::Range;
 
     const MIB: u64 = 1 << 20;
 
@@ -86,9 +87,14 @@ mod tests {
     /// Looks for `count` times 200 ms at devices that always have all dirty that they may, and
     /// write back so many MiB each time. The limits in MiB at the end.
     fn run(division: &mut Division, rates: &[u64], count: u64) -> Vec<u64> {
+        run_turns(division, rates, 0..count)
+    }
+
+    /// The same for these turns.
+    fn run_turns(division: &mut Division, rates: &[u64], turns: Range<u64>) -> Vec<u64> {
         let mut uses = vec![MemoryUse::default(); rates.len()];
         let mut limits = Vec::new();
-        for turn in 0..count {
+        for turn in turns {
             let now = Instant::ZERO + Nanos::from_millis(200 * turn);
             let budgets = division.divide(now, Bytes::from_mib(100), &uses);
             limits = budgets.iter().map(|budget| budget.device.limit.get() / MIB).collect();
@@ -155,11 +161,11 @@ mod tests {
         let mut division = division(&[None, None]);
         run(&mut division, &[20, 20], 50);
         division.remove(0);
-        let limits = run(&mut division, &[0, 20], 100);
+        let limits = run_turns(&mut division, &[0, 20], 50..150);
         assert!(limits[0] == 0 && limits[1] >= 90, "{limits:?}");
         let config = DeviceConfig::new("new", Backend::Path("new.img".into()));
         assert_eq!(division.add(config), 0);
-        let limits = run(&mut division, &[20, 20], 100);
+        let limits = run_turns(&mut division, &[20, 20], 150..250);
         assert!(limits[0] >= 40 && limits[1] >= 40, "{limits:?}");
     }
 }
