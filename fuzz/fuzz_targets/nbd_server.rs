@@ -121,6 +121,7 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<Seen> {
                 writing = true;
             }
             Event::Reject { .. } => assert!(export.is_some()),
+            Event::StartTls => panic!("not offered"),
             Event::Close(_) => {
                 seen.push(Seen::Output(server.take_output()));
                 assert_eq!(server.poll(shelf), event, "closed for good");
