@@ -3,6 +3,7 @@
 use crate::config::ExportConfig;
 use crate::device::Device;
 use crate::groups::Groups;
+use crate::start_error::StartError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,9 +19,20 @@ pub(crate) trait Frontend: Send + Sync {
     /// Accepts nobody any more and removes the sockets. What was asked is answered.
     fn stop_accepting(&self);
 
+    /// Reads again what may be renewed while it runs: certificates. `None` if there are none.
+    ///
+    /// # Errors
+    /// What was read cannot be used; what holds stays.
+    fn renewal(&self) -> Result<Option<Renewal>, StartError> {
+        Ok(None)
+    }
+
     /// Waits until all clients are gone, and cuts those that are not by then. How many.
     fn end(&self, patience: Duration) -> usize;
 }
+
+/// Has what was read again hold from now on.
+pub(crate) type Renewal = Box<dyn FnOnce() + Send>;
 
 /// An export, and its device.
 pub type Export = (ExportConfig, Arc<dyn Device>);

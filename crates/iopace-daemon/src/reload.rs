@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::groups::{GroupError, OtherGroups};
 use crate::opening::name_exports;
 use crate::rules::Rule;
+use crate::start_error::StartError;
 use iopace_core::engine::Control;
 use iopace_core::limits::PAUSE_TARGET_DEFAULT;
 use iopace_core::sched::{self, AUTO, Algorithm, Params};
@@ -33,6 +34,9 @@ pub enum ReloadError {
     /// A group or its settings.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// Certificates that were renewed and cannot be used.
+    #[error(transparent)]
+    Certificates(StartError),
 }
 
 impl Daemon {
@@ -51,6 +55,7 @@ impl Daemon {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
+        let renewals = self.renewals().map_err(ReloadError::Certificates)?;
         let mut changed = Vec::new();
         let mut before = Vec::new();
         for (old, new) in old.all_devices().zip(new.all_devices()) {
@@ -82,6 +87,10 @@ impl Daemon {
                     tracing::error!(%error, "rules of mount '{device}' stay as they were");
                 }
             }
+        }
+        for renew in renewals {
+            renew();
+            changed.push("certificates are read again".into());
         }
         // Who paid as one of them may pay as another by now.
         self.groups().remove_gone(&old.groups, &new.groups);
@@ -278,6 +287,8 @@ fn fixed(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
         old.listen != new.listen || old.socket_access != new.socket_access,
         "sockets (`socket`, `socket-mode`, `socket-group`, `listen`)".into(),
     );
+    differs(old.tls != new.tls, "`tls` and `tls-...`".into());
+    differs(old.client_rules != new.client_rules, "rules for NBD clients ([[rule]])".into());
     differs(old.io_engine != new.io_engine, "`io-engine`".into());
     differs(old.connections_max != new.connections_max, "`connections`".into());
     differs(old.memory_max != new.memory_max, "`memory`".into());

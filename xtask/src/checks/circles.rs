@@ -101,6 +101,7 @@ const LAYERS: [&[&str]; 7] = [
         "spin",
         "start_error",
         "timer",
+        "tls",
     ],
     &["io"],
     &["answer", "change", "device", "dirty", "job"],
