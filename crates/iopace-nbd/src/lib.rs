@@ -108,6 +108,7 @@ mod request;
 mod server;
 #[cfg(test)]
 mod testing;
+mod tls_mode;
 pub mod wire;
 
 pub use close::CloseReason;
@@ -116,7 +117,8 @@ pub use event::{Event, Opened};
 pub use export::{ExportInfo, Exports, NoExports};
 pub use replies::{BLOCK_STATUS_PIECES_MAX, BlockStatus, Replies};
 pub use request::{Command, Request};
-pub use server::{Server, ServerConfig, TlsMode};
+pub use server::{Server, ServerConfig};
+pub use tls_mode::TlsMode;
 
 /// Largest read or write in bytes. All clients may expect 32 MiB without asking (the protocol's
 /// section "Block size constraints"); nbdkit serves 64 MiB, and clients count on that.

@@ -4,7 +4,7 @@
 use crate::close::CloseReason;
 use crate::export::{ExportInfo, Exports};
 use crate::replies::BASE_ALLOCATION_ID;
-use crate::server::TlsMode;
+use crate::tls_mode::TlsMode;
 use crate::wire;
 
 /// Longest name of an export in bytes (the protocol's own bound for strings).

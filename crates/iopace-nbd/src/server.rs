@@ -18,6 +18,7 @@ use crate::export::Exports;
 use crate::options::{self, Negotiated, Verdict};
 use crate::replies::Replies;
 use crate::request::{self, Agreed, Command, Ruling};
+use crate::tls_mode::TlsMode;
 use crate::{Error, wire};
 
 /// Bytes received at once: about 2300 pipelined reads, or 15 writes of 4 KiB. Beyond that a system
@@ -37,18 +38,6 @@ pub struct ServerConfig {
     pub options_max: u32,
     /// Whether clients may, or must, encrypt the connection.
     pub tls: TlsMode,
-}
-
-/// Whether clients may, or must, encrypt the connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TlsMode {
-    /// There is no encryption.
-    #[default]
-    Off,
-    /// Clients may ask for it.
-    Allow,
-    /// Without it, nothing can be asked for but encryption.
-    Require,
 }
 
 impl Default for ServerConfig {

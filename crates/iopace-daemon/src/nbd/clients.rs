@@ -21,7 +21,7 @@ const HANDSHAKES_MAX: usize = 64;
 
 /// How clients are let in, and as whom.
 #[derive(Default)]
-pub(super) struct Admission {
+pub(super) struct ClientPolicy {
     /// Most clients at once.
     pub(super) connections_max: usize,
     /// Whether they may, or must, encrypt.
@@ -35,7 +35,7 @@ pub(super) struct Admission {
 /// The clients of a daemon.
 pub(super) struct Clients {
     exports: Arc<ExportTable>,
-    admission: Admission,
+    admission: ClientPolicy,
     memory: Arc<Memory>,
     drainer: Arc<Drainer>,
     table: Mutex<Table>,
@@ -69,7 +69,7 @@ impl Clients {
     /// No threads.
     pub(super) fn new(
         exports: Arc<ExportTable>,
-        admission: Admission,
+        admission: ClientPolicy,
         memory: Arc<Memory>,
     ) -> io::Result<Clients> {
         let drainer = Drainer::start(Arc::clone(&memory))?;

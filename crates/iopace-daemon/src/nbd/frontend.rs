@@ -1,7 +1,7 @@
 //! The NBD side of a daemon: where clients connect, and those that are connected.
 
 use super::client_rules::ClientRules;
-use super::clients::{Admission, Clients};
+use super::clients::{ClientPolicy, Clients};
 use super::connection::Connection;
 use super::session::Session;
 use crate::config::{DaemonConfig, Listen};
@@ -76,7 +76,7 @@ impl Nbd {
 }
 
 /// How clients are let in, by the configuration.
-fn admission(exports: &ExportTable, config: &DaemonConfig) -> Result<Admission, StartError> {
+fn admission(exports: &ExportTable, config: &DaemonConfig) -> Result<ClientPolicy, StartError> {
     let rules = match config.client_rules.all().is_empty() {
         true => None,
         false => {
@@ -90,7 +90,7 @@ fn admission(exports: &ExportTable, config: &DaemonConfig) -> Result<Admission, 
              clients with a certificate"
         );
     }
-    Ok(Admission {
+    Ok(ClientPolicy {
         connections_max: config.connections_max,
         tls_mode: config.tls.mode,
         tls: Mutex::new(config.tls.load()?),

@@ -82,8 +82,8 @@ fn resolve_rule(table: Spanned<RuleTable>, tree: &Tree) -> Result<Rule, Mistake>
     ];
     let mut who = who.into_iter().filter_map(|(word, value)| Some((word, value?)));
     let Some((word, (value_place, value))) = who.next() else {
-        let message = "the rule fits nobody: add `program`, `user`, `cgroup` or `map = \"cgroup\"`; \
-                       in [[rule]], `certificate` or `map = \"certificate\"`";
+        let message = "the rule fits nobody: add `program`, `user`, `cgroup` or \
+                       `map = \"cgroup\"`, or in [[rule]] `certificate` or `map = \"certificate\"`";
         return Err((place, message.into()));
     };
     if let Some((other, (other_place, _))) = who.next() {
