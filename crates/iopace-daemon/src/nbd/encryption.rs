@@ -69,8 +69,8 @@ impl Encryption {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends some of these bytes; how many of them are gone, at least one. After less than all, or
-    /// an error, the next call must begin with the rest.
+    /// Sends some of these bytes (there must be some); how many of them are gone, at least one. After
+    /// less than all, or `AGAIN`, the next call must begin with the rest. `PIPE` after the end.
     pub(super) fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -80,6 +80,10 @@ impl Encryption {
         let mut outgoing = self.outgoing();
         if outgoing.sent == outgoing.cipher.len() {
             outgoing.encrypt(pieces).map_err(|_| Errno::PROTO)?;
+        }
+        // TLS takes nothing any more once its end is said, or its keys are worn out (TLS 1.2).
+        if outgoing.cipher.is_empty() {
+            return Err(Errno::PIPE);
         }
         loop {
             let count = send(socket, &outgoing.cipher[outgoing.sent..], flags)?;

@@ -4,7 +4,6 @@ use super::connection::Connection;
 use super::encryption::Encryption;
 use super::receive::{End, Waits};
 use crate::clock;
-use crate::limits::HANDSHAKE_TIMEOUT;
 use iopace_core::time::Instant;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::{ServerConfig, ServerConnection};
@@ -20,7 +19,7 @@ pub(super) fn start_tls(
     deadline: Instant,
 ) -> Result<(), End> {
     // The answer to STARTTLS is the last that is sent as it is.
-    if !connection.is_all_sent(HANDSHAKE_TIMEOUT) {
+    if !connection.is_all_sent(clock::until(deadline).unwrap_or_default()) {
         return Err(End::Closed);
     }
     let tls = shake_hands(connection, config, || {

@@ -154,4 +154,7 @@ fn the_client_is_told_the_end() {
     pair.client.read_tls(&mut pair.theirs).expect("something");
     let state = pair.client.process_new_packets().expect("encrypted by us");
     assert!(state.peer_has_closed());
+    let late = [IoSlice::new(b"late")];
+    let sent = pair.encryption.send(pair.ours.as_fd(), &late, SendFlags::NOSIGNAL);
+    assert_eq!(sent, Err(Errno::PIPE), "nothing is sent after the end");
 }
