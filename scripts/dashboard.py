@@ -180,18 +180,99 @@ def worst(daemon, page):
     page.fill(page.labelled("limits of /vms/db on disk"), "riops=5")
     page.wait("the limit", lambda: daemon.effective("/vms/db", "io.max") == "riops=5")
     load = daemon.fio(["web", "db"], 14)
-    told = lambda: page.id("worst").text
+    told = lambda: page.id("diagnosis").text
     page.see("a group", load, lambda: "/vms/" in page.id("worst-group").text)
-    page.see("a command", load, lambda: "iopace group set /vms/" in page.id("worst-command").text)
+    commands = lambda: page.js(
+        "return [...document.querySelectorAll('#remedies code')].map(node => node.textContent)")
+    page.see("a command", load, lambda: any("iopace group set /vms/" in one for one in commands()))
+    control = os.path.join(os.path.realpath(daemon.folder), "c")
+    assert all(one.endswith(f" --control {control}") for one in commands()), commands()
     group = page.id("worst-group").text
     assert f"{group} on disk" in page.id("worst-text").text, told()
-    page.js("document.getElementById('worst').scrollIntoView({block: 'center'})")
     page.screenshot("worst")
-    page.js("scrollTo(0, 0)")
     finish(load)
     page.fill(page.labelled("limits of /vms/db on disk"), "")
     page.wait("no limit", lambda: daemon.effective("/vms/db", "io.max") == "max")
     page.wait("nobody", lambda: "iopace holds up no group" in told(), 30)
+
+
+def remedy(daemon, page):
+    """A remedy is a button, and can be undone; not if somebody else has changed the same since."""
+    before = daemon.effective("/vms/db", "io.max")
+    page.fill(page.labelled("limits of /vms/db on disk"), "riops=5 wiops=7")
+    held = lambda: daemon.effective("/vms/db", "io.max")
+    page.wait("the limit", lambda: held() == "riops=5 wiops=7")
+    load = daemon.fio(["db"], 45)
+    lifts = "#remedies button[aria-label='Do it: iopace group set /vms/db io.max \\'disk riops=max\\'']"
+    find = lambda: page.js("return document.querySelector(arguments[0])", lifts)
+    page.see("a remedy", load, lambda: (node := find()) and node.is_enabled())
+    page.js("arguments[0].click()", find())
+    page.wait("it is set", lambda: held() == "wiops=7")
+    finish(load)
+    undo = lambda: page.js("return document.querySelector('#done button')")
+    page.wait("a way back", lambda: undo() is not None)
+    page.js("scrollTo(0, 0)")
+    page.screenshot("remedy")
+    # Somebody else sets another limit, and then the same again.
+    for text in ("wiops=9", "wiops=7"):
+        page.fill(page.labelled("limits of /vms/db on disk"), text)
+        page.wait("another limit", lambda: held() == text)
+        page.js("arguments[0].click()", undo())
+        if text == "wiops=9":
+            page.wait("a refusal", lambda: "changed since" in page.id("remedy-message").text)
+            assert held() == text, held()
+    page.wait("it is undone", lambda: held() == "riops=5 wiops=7")
+    page.wait("no way back", lambda: undo() is None)
+    page.fill(page.labelled("limits of /vms/db on disk"), "")
+    page.wait("no limit", lambda: held() == before)
+
+
+def alarm(daemon, page):
+    """A p99 of a second or more is an alarm, where it stands in the tile and in the diagnosis; the
+    group has one colour in the list, the table and the legend of the chart."""
+    page.fill(page.labelled("limits of /vms/web on disk"), "riops=8")
+    page.wait("the limit", lambda: daemon.effective("/vms/web", "io.max") == "riops=8")
+    load = daemon.fio(["web", "db"], 30)
+    level = "return document.querySelector('%s').classList.contains('alarm')"
+    row = "#latency-rows tr:first-child"
+    page.see("an alarm", load, lambda: page.js(level % "#diagnosis"))
+    page.see("the worst first", load, lambda: page.js(
+        f"return document.querySelector('{row} th').textContent") == "/vms/web")
+    for where in (f"{row} .value", "#tiles .tile:nth-child(4) .big"):
+        page.see(f"an alarm at {where}", load, lambda: page.js(level % where))
+    swatches = page.js("""return ["#latency-rows tr[title='/vms/web'] .swatch",
+        "#group-rows th[title='/vms/web'] .swatch"].map(
+        where => getComputedStyle(document.querySelector(where)).backgroundColor)""")
+    legend = """return [...document.querySelectorAll("#chart-bandwidth .legend li")].filter(
+        one => one.textContent.startsWith("/vms/web")).map(
+        one => getComputedStyle(one.querySelector(".swatch")).backgroundColor)"""
+    assert len(set(swatches + page.js(legend))) == 1, (swatches, page.js(legend))
+    page.screenshot("alarm")
+    finish(load)
+    page.fill(page.labelled("limits of /vms/web on disk"), "")
+    page.wait("no limit", lambda: daemon.effective("/vms/web", "io.max") == "max")
+
+
+def colours(daemon, page):
+    """One colour means one thing: groups, reasons and levels have none in common."""
+    for theme in ("light", "dark"):
+        page.look(1440, 900, theme)
+        found = page.js("""
+            const made = (name, parent) => {
+              const node = parent.appendChild(document.createElement("span"));
+              node.className = name;
+              const style = getComputedStyle(node);
+              const colour = name.startsWith("l") ? style.color : style.backgroundColor;
+              node.remove();
+              return colour;
+            };
+            const eight = [0, 1, 2, 3, 4, 5, 6, 7];
+            return [eight.map(i => made(`k${i}`, document.body)),
+                    eight.map(i => made(`r${i}`, document.body)),
+                    ["alarm", "warn"].map(name => made(`level-test ${name}`, document.body))];""")
+        all_of_them = [colour for some in found for colour in some]
+        assert len(set(all_of_them)) == len(all_of_them) == 18, found
+    page.look(1440, 900, "light")
 
 
 def limit(daemon, page):
@@ -262,6 +343,12 @@ def sizes(daemon, page):
         page.screenshot(f"{width}-{theme}")
         wide = page.js("return document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{width}: {wide} pixels too wide"
+        # The diagnosis comes first, also where all is in one column.
+        tops = page.js("""return [...document.querySelectorAll("main section, #tiles")].filter(
+            node => node.id !== "diagnosis" && node.offsetParent).map(
+            node => node.getBoundingClientRect().top)""")
+        first = page.js("return document.getElementById('diagnosis').getBoundingClientRect().top")
+        assert first < min(tops) and first < height / 2, f"{width}: {first} of {tops}"
     page.look(1440, 900, "light")
 
 
@@ -302,6 +389,12 @@ def demo(daemon, page):
                      for all in groups]
             return statistics.mean(rate[0] / 1000 for rate in rates if rate)
 
+        def writes():
+            """Whether the backup has begun: the database is alone at first."""
+            groups = answer(doors["control"], "/v1/live")["devices"][0]["groups"]
+            return any(g["group"] == "/backup" and g["write"]["bytes_s"] > 0 for g in groups)
+
+        page.wait("the backup", writes, 40)
         before = reads(6)
         page.choose("scheduler", "fair", "scheduler-set")
         page.wait("read back", lambda: "fair (inserted" in page.id("scheduler-now").text)
@@ -319,8 +412,8 @@ def demo(daemon, page):
     figure(after > 3 * before, (before, after))
 
 
-CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, limit, refusals, keyboard, sizes,
-          restart, demo]
+CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, remedy, alarm, colours,
+          limit, refusals, keyboard, sizes, restart, demo]
 
 
 def main():

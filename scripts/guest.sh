@@ -10,6 +10,7 @@
 #   reset      ext4 the same way; QEMU is killed while files are written, and those that were
 #              synced are compared after another boot
 #   groups     a mount whose rules map cgroups of version 2, with writers in four of them
+#   containers a limit of the kernel for a cgroup, held through a mount for buffered writes
 #   machine    ext4 on an export that is the guest's own disk over vhost-user, with two queues; the
 #              daemon is killed four times meanwhile, and goes on with the requests in flight
 #   ublk       ext4 on a block device of ublk_drv, whose daemon is killed under fio, while another
@@ -24,8 +25,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|insert|" \
-        "tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|machine|" \
+        "ublk|insert|tests]" >&2
     exit 2
 }
 format=table
@@ -35,9 +36,9 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine ublk insert tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers machine ublk insert tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | machine | ublk | insert | tests) parts=("$1") ;;
+boot | reset | groups | containers | machine | ublk | insert | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -149,7 +150,7 @@ initramfs() {
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/groups.sh scripts/guest/ublk.sh scripts/guest/insert.sh "$root/"
+    cp scripts/guest/{groups,containers,ublk,insert}.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
@@ -309,7 +310,7 @@ part() {
     boot) boot_only ;;
     logwrites-*) once "$1" 'mark' ;;
     reset) reset ;;
-    groups) once groups 'SHOW' ;;
+    groups | containers) once "$1" 'SHOW' ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
     insert) once insert 'insert:' ;;

@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(rates slots truth writers reader groups verify dashboard field etcd)
+parts=(rates slots truth writers reader groups verify dashboard field etcd nice)
 [ $# = 0 ] || parts=("$@")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/iopace-nightly-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -39,6 +39,7 @@ perform() { # part
     verify) IOPACE_BIN='' scripts/verify.sh ;;
     dashboard) env PATH="/usr/bin:/bin:$PATH" python3 scripts/dashboard.py ;;
     etcd) scripts/etcd.sh short ;;
+    nice) python3 scripts/bench_nice.py short ;;
     field) scripts/field.sh geom slots postmark rsync commits --short ;;
     *)
       echo "nightly: no part '$1': ${parts[*]}" >&2

@@ -300,7 +300,8 @@ def main():
         say(f"{chosen.page} has the tables; see: git diff {chosen.page}")
 
 
-try:
-    main()
-except KeyboardInterrupt:
-    sys.exit(130)
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -134,7 +134,8 @@ class Client:
 
     def close(self):
         if self.process.poll() is None:
-            self.process.kill()
+            # It may be started by another one, and has a group of its own.
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.said.close()
 

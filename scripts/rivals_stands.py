@@ -36,15 +36,19 @@ OWN = "IOPACE_RIVALS_FILE"
 # A program that competes: `load` is a key of LOADS (rivals_loads.py).
 Side = namedtuple("Side", "name load weight", defaults=(100,))
 
-# `ionice`: the big side is started with `ionice -c3`, or its group has that class.
-Row = namedtuple("Row", "name kind scheduler groups ionice", defaults=(None, True, False))
+# `ionice`: the big side is started with `ionice -c3`, or its group has that class; `nice`: it is
+# started with `iopace nice`.
+Row = namedtuple("Row", "name kind scheduler groups ionice nice",
+                 defaults=(None, True, False, False))
 ROWS = {row.name: row for row in (
     Row("kernel-none", "kernel", "none"),
     Row("kernel-mq-deadline", "kernel", "mq-deadline"),
     Row("kernel-mq-deadline-ionice", "kernel", "mq-deadline", True, True),
     Row("kernel-kyber", "kernel", "kyber"),
+    Row("kernel-mq-deadline-nice", "kernel", "mq-deadline", nice=True),
     Row("kernel-bfq", "kernel", "bfq"),
     Row("kernel-bfq-ionice", "kernel", "bfq", True, True),
+    Row("kernel-bfq-nice", "kernel", "bfq", nice=True),
     Row("iopace", "nbd", None, False),
     Row("iopace-groups", "nbd"),
     Row("iopace-idle", "nbd", None, True, True),
@@ -53,6 +57,7 @@ ROWS = {row.name: row for row in (
     Row("iopace-loop", "loop"),
     Row("iopace-mount", "mount"),
     Row("iopace-mount-ionice", "mount", None, True, True),
+    Row("iopace-mount-nice", "mount", nice=True),
 )}
 
 
@@ -145,10 +150,15 @@ class Stand:
         name = scheduler["algorithm" if scheduler["inserted"] else "base"]
         return f"{name}, window {device['window']['policy']}"
 
+    def prefix(self, side):
+        """What the program of a side is started with."""
+        if side.name == "big" and self.row.nice:
+            return [IOPACE, "nice", "--quiet", "--control", self.control]
+        return ["ionice", "-c3"] if self.row.ionice and side.name == "big" else []
+
     def start(self, side, command, **more):
-        prefix = ["ionice", "-c3"] if self.row.ionice and side.name == "big" else []
-        return subprocess.Popen(prefix + command, preexec_fn=die_with_us, start_new_session=True,
-                                **more)
+        return subprocess.Popen(self.prefix(side) + command, preexec_fn=die_with_us,
+                                start_new_session=True, **more)
 
     def serve(self, *words, ready=None):
         """`iopace serve` or `mount` in the foreground; `ready` says when it is there."""
@@ -222,14 +232,14 @@ class Kernel(Stand):
 
     def start(self, side, command, **more):
         procs = os.path.join(self.cgroups.paths[side.name], "cgroup.procs")
-        prefix = ["ionice", "-c3"] if self.row.ionice and side.name == "big" else []
 
         def enter():
             die_with_us()
             with open(procs, "w", encoding="ascii") as file:
                 file.write("0" if not self.cgroups.is_v1 else str(os.getpid()))
 
-        return subprocess.Popen(prefix + command, preexec_fn=enter, start_new_session=True, **more)
+        return subprocess.Popen(self.prefix(side) + command, preexec_fn=enter,
+                                start_new_session=True, **more)
 
     def said(self):
         return chosen_scheduler(self.queue)
@@ -358,7 +368,8 @@ def apart(folder):
     place = os.path.join(folder, "run")
     os.makedirs(place, exist_ok=True)
     os.chmod(place, 0o700)
-    os.environ["IOPACE_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"] = place
+    for name in ("IOPACE_RUNTIME_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        os.environ[name] = place
 
 
 def detach(device):

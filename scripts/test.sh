@@ -76,6 +76,12 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
     step "tests" "$libtest" cargo test --workspace --all-targets
 fi
+# They include sources of the program by path, so a change there may break them unseen.
+if command -v c++ >/dev/null; then
+    step "fuzz targets" "" cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir target
+else
+    skip "fuzz targets" "no C++ compiler for libFuzzer (apt-get install g++)"
+fi
 step "doc tests" "$libtest" cargo test --workspace --doc
 step "instructions" "" cargo xtask instructions
 skipped=$((skipped + $(grep -c '^skipped: ' "$log")))

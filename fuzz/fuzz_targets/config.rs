@@ -4,6 +4,9 @@
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 
+#[path = "../../crates/iopace/src/address.rs"]
+#[allow(dead_code, unused_imports)]
+mod address;
 #[path = "../../crates/iopace/src/config/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod config;
@@ -20,13 +23,6 @@ mod cli {
         Human,
         /// One JSON object per line.
         Json,
-    }
-}
-
-/// The part of the port for browsers that the configuration uses.
-mod http {
-    pub fn parse(text: &str) -> Result<std::net::SocketAddr, String> {
-        text.parse().map_err(|_| format!("'{text}' is no address"))
     }
 }
 

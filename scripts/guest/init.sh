@@ -178,6 +178,8 @@ machine() {
 
 # shellcheck source=scripts/guest/groups.sh
 . /groups.sh
+# shellcheck source=scripts/guest/containers.sh
+. /containers.sh
 # shellcheck source=scripts/guest/ublk.sh
 . /ublk.sh
 # shellcheck source=scripts/guest/insert.sh
@@ -186,6 +188,7 @@ machine() {
 case $job in
 boot) finish ;;
 groups) groups ;;
+containers) containers ;;
 machine) machine ;;
 ublk) ublk ;;
 insert) insert_job ;;

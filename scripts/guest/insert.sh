@@ -49,16 +49,31 @@ await_out() {
     out "$1"
 }
 
-# Files of which nothing may be lost: written by fio past the page cache, and by way of it.
+# Files of which nothing may be lost: written by fio past the page cache, and by way of it. Two
+# requests for the same place are never under way at once (`serialize_overlap`): nobody promises
+# which of them is the last, and fio takes the other one for an error.
 busy() {
+    cd /run || exit
     fio --name=verify --directory=/mnt --size=24M --rw=randrw --bs=16k --ioengine=libaio \
-        --iodepth=16 --direct=1 --verify=crc32c --verify_backlog=64 --time_based --runtime=7200 \
-        --fallocate=none --trigger-file=/run/enough --output=/run/fio >/dev/null 2>&1 &
+        --iodepth=16 --direct=1 --verify=crc32c --verify_backlog=64 --serialize_overlap=1 \
+        --verify_dump=1 --time_based --runtime=7200 --fallocate=none \
+        --trigger-file=/run/enough --output=/run/fio >/run/fio-said 2>&1 &
     fio=$!
     fio --name=cached --directory=/mnt --size=24M --rw=randwrite --bs=4k --ioengine=psync \
-        --fsync=32 --verify=crc32c --verify_backlog=64 --time_based --runtime=7200 \
-        --fallocate=none --trigger-file=/run/enough-2 --output=/run/fio-2 >/dev/null 2>&1 &
+        --fsync=32 --verify=crc32c --verify_backlog=64 --verify_dump=1 --time_based \
+        --runtime=7200 --fallocate=none --trigger-file=/run/enough-2 --output=/run/fio-2 \
+        >/run/fio-2-said 2>&1 &
     fio_2=$!
+    cd / || exit
+}
+
+# What fio found, and the first bytes of what it expected and of what was there.
+found() {
+    grep -h -e err= -e error /run/fio /run/fio-2
+    cat /run/fio-said /run/fio-2-said
+    for dump in /run/*.received /run/*.expected; do
+        [ ! -e "$dump" ] || { echo "$dump"; hexdump -C -n 64 "$dump"; }
+    done
 }
 
 at_ease() {
@@ -70,7 +85,7 @@ at_ease() {
 
 working() {
     kill -0 "$fio" 2>/dev/null && kill -0 "$fio_2" 2>/dev/null ||
-        { wrong "fio has ended: $(grep -h -e err= -e error /run/fio /run/fio-2)"; return 1; }
+        { wrong "fio has ended: $(found)"; return 1; }
 }
 
 # Inserted, exchanged, killed in three ways, taken out, again and again.

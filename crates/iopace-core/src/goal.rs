@@ -106,7 +106,7 @@ const PACED_WINDOWS: u64 = 4;
 /// With so many ticks left it does not wait for the end of a window any more.
 const SHORT_TICKS: u64 = 8 * WINDOW_TICKS as u64;
 
-/// What is to be reached.
+/// The goals that a program is to reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goals {
     /// The program is done by then.
@@ -134,7 +134,7 @@ pub struct Seen {
     pub is_blind: bool,
 }
 
-/// What the program has until the next tick.
+/// The share that the program has until the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Push {
     /// Idle or best effort.
@@ -148,11 +148,11 @@ pub struct Push {
 /// The answer to a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// What the program has until the next tick.
+    /// The share that the program has until the next tick.
     pub push: Push,
     /// How long it will still take; none if that is not known.
     pub left: Option<Nanos>,
-    /// What it has to move from now on to be done in time; none without a deadline or a size.
+    /// The rate that it needs from now on to be done in time; none without a deadline or a size.
     pub needed: Option<BytesPerSec>,
     /// The rest takes longer at the best rate than until the deadline.
     pub is_late: bool,
@@ -200,7 +200,7 @@ pub struct Controller {
     best: u64,
     /// Windows of push that gave enough, and after how many class idle is tried.
     tries: (u32, u32),
-    /// What the guard allows; none if it does not hold the program back.
+    /// The rate that the guard allows; none if it does not hold the program back.
     guard: Option<u64>,
     /// Others since the last verdict: requests, late ones, ticks.
     others: (u64, u64, u32),

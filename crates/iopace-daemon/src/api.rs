@@ -33,6 +33,7 @@
 
 mod below;
 mod explain;
+mod exports;
 mod groups;
 mod live;
 mod mounts;
@@ -44,6 +45,7 @@ use iopace_core::sched::AUTO;
 
 pub use below::*;
 pub use explain::*;
+pub use exports::{AddExport, ExportSize, ExportState, RemovedExportReport, ResizeExport};
 pub use groups::*;
 pub use live::*;
 pub use mounts::MountReport;
@@ -75,6 +77,9 @@ pub struct DaemonReport {
     /// The configuration file that it was started with, if it was.
     #[serde(default)]
     pub config: Option<String>,
+    /// The control socket, an absolute path, if there is one: for `--control`.
+    #[serde(default)]
+    pub control: Option<String>,
     /// The loopback port, if there is one.
     #[serde(default)]
     pub http: Option<HttpReport>,

@@ -66,8 +66,15 @@ impl Below {
     }
 
     /// Whether the kernel knows it, or what was made of it and led here, by this number.
-    pub(crate) fn has_number(&self, number: &str) -> bool {
+    pub fn has_number(&self, number: &str) -> bool {
         self.numbers.iter().any(|one| one == number)
+    }
+
+    /// One that the kernel would know by these numbers.
+    #[cfg(test)]
+    pub(crate) fn numbered(numbers: &[&str]) -> Below {
+        let numbers = numbers.iter().map(|number| (*number).to_owned()).collect();
+        Below { place: PathBuf::new(), numbers }
     }
 
     /// Its name, as in `/dev`.

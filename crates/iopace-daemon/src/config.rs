@@ -2,6 +2,7 @@
 //! are both turned into this, so both have the same words and the same defaults.
 
 use crate::api::RecommendChange;
+use crate::given::GivenSocket;
 use crate::limits;
 use crate::printable;
 use crate::rules::Rules;
@@ -332,6 +333,16 @@ pub struct GroupConfig {
     pub files: Vec<(String, String)>,
 }
 
+impl Listen {
+    /// The path of a Unix socket that is ours: one that is given is not.
+    pub fn own_path(&self) -> Option<&PathBuf> {
+        match self {
+            Listen::Unix(path) => Some(path),
+            Listen::Tcp(_) | Listen::Given(_) => None,
+        }
+    }
+}
+
 /// The mode and group of a Unix socket: they say who may connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
@@ -348,6 +359,8 @@ pub enum Listen {
     Unix(PathBuf),
     /// A TCP address.
     Tcp(SocketAddr),
+    /// A socket that a service manager has made.
+    Given(GivenSocket),
 }
 
 /// How real disks are read and written.

@@ -2,6 +2,7 @@
 
 use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
+use crate::device_table::DeviceList;
 use crate::dirty::Manager;
 use crate::exports::{ExportTable, Frontend, Renewal};
 use crate::fuse::image::{self, Attached, Images};
@@ -19,34 +20,45 @@ pub use crate::start_error::StartError;
 use crate::timer::Timers;
 use crate::ublk::{UblkAttached, UblkDisk, UblkWish};
 use crate::vhost_user::frontend::Machines;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// What runs.
 pub struct Daemon {
-    config: DaemonConfig,
-    devices: Vec<Arc<dyn Device>>,
-    groups: Arc<Groups>,
+    pub(crate) config: DaemonConfig,
+    /// Who pays, and the open devices.
+    pub(crate) groups: Arc<Groups>,
     /// What everything does, second by second.
-    live: Live,
+    pub(crate) live: Live,
     exports: Arc<ExportTable>,
+    changes: Changes,
     /// The ways by which the exports are reached.
-    frontends: Vec<Box<dyn Frontend>>,
+    pub(crate) frontends: Vec<Box<dyn Frontend>>,
     memory: Arc<Memory>,
-    timers: Arc<Timers>,
+    pub(crate) timers: Arc<Timers>,
     /// Divides dirty memory among the devices.
-    dirty: Manager,
+    pub(crate) dirty: Manager,
     /// The directories that it is mounted over.
     mounts: Arc<Mounts>,
     /// The exports as files.
     images: Arc<Images>,
     /// The first export as a block device by ublk.
-    ublk: UblkDisk,
+    pub(crate) ublk: UblkDisk,
     /// Sees changes of `/etc/subuid`, if something is mounted.
     _subordinates: Option<iopace_fuse::subordinate::Watch>,
+}
+
+/// What belongs to changes of exports and devices.
+#[derive(Default)]
+struct Changes {
+    /// Whoever changes which there are has it.
+    alone: Mutex<()>,
+    /// Devices that were opened since the start: they are closed with their last export.
+    added: Mutex<BTreeSet<String>>,
 }
 
 /// How a shutdown went.
@@ -76,12 +88,12 @@ impl Daemon {
         let devices = open_devices(&config, &mut prepared, &timers)?;
         name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
-        let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
+        let groups = Groups::of_config(&config, devices.clone())?;
         for warning in groups.all_warnings() {
             tracing::warn!("{warning}");
         }
         let groups = Arc::new(groups);
-        let live = Live::start(&devices, Arc::clone(&groups)).map_err(StartError::Threads)?;
+        let live = Live::start(Arc::clone(&groups)).map_err(StartError::Threads)?;
         let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;
         let is_mount = !config.mounts.is_empty();
         let subordinates = is_mount.then(iopace_fuse::subordinate::watch).transpose();
@@ -101,10 +113,10 @@ impl Daemon {
         }
         let daemon = Arc::new(Daemon {
             config,
-            devices,
             groups,
             live,
             exports,
+            changes: Changes::default(),
             frontends,
             memory,
             timers,
@@ -125,9 +137,9 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// The devices, in the order of the configuration.
-    pub fn devices(&self) -> &[Arc<dyn Device>] {
-        &self.devices
+    /// The devices as of now, in the order of the configuration, and then as they were opened.
+    pub fn devices(&self) -> DeviceList {
+        self.groups.device_table().all()
     }
 
     /// The directories that it is mounted over.
@@ -187,13 +199,26 @@ impl Daemon {
     }
 
     /// The device of that name.
-    pub fn device(&self, name: &str) -> Option<&Arc<dyn Device>> {
-        self.devices.iter().find(|device| device.info().name == name)
+    pub fn device(&self, name: &str) -> Option<Arc<dyn Device>> {
+        self.groups.device_table().find(name)
     }
 
-    /// The exports, with the names of their devices.
-    pub fn exports(&self) -> impl Iterator<Item = &ExportConfig> {
-        self.exports.all().iter().map(|(export, _)| export)
+    /// The exports as of now, with the names of their devices.
+    pub fn exports(&self) -> Vec<ExportConfig> {
+        self.exports.all().iter().map(|export| export.config.clone()).collect()
+    }
+
+    pub(crate) fn export_table(&self) -> &Arc<ExportTable> {
+        &self.exports
+    }
+
+    /// Waits until no other change of exports or devices is under way.
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.changes.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn added(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.changes.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it was told at its start, with the default exports filled in.
@@ -240,6 +265,8 @@ impl Daemon {
     /// sockets. Takes at most some 20 seconds, and as long again if there are mounts.
     pub fn shutdown(&self) -> ShutdownReport {
         self.frontends.iter().for_each(|frontend| frontend.stop_accepting());
+        // A change of exports that is under way ends first, and none comes meanwhile.
+        let _alone = self.alone();
         self.ublk.end(MOUNT_PATIENCE);
         // Whoever still uses files of a mount is answered until it ends or is cut.
         let mounts = thread::scope(|scope| {
@@ -256,7 +283,7 @@ impl Daemon {
             all.into_iter().map(|one| one.join().unwrap_or_default()).sum()
         });
         let mut report = ShutdownReport { cut_count, unflushed: Vec::new(), mounts };
-        for device in &self.devices {
+        for device in self.devices().iter() {
             if let Err(error) = device.flush_all() {
                 report.unflushed.push((device.info().name.clone(), error));
             }
@@ -281,10 +308,7 @@ fn look_at_users(config: &DaemonConfig) {
 
 /// The Unix sockets of clients and of virtual machines.
 fn unix_sockets(config: &DaemonConfig) -> Vec<&PathBuf> {
-    let of_clients = config.listen.iter().filter_map(|listen| match listen {
-        Listen::Unix(path) => Some(path),
-        Listen::Tcp(_) => None,
-    });
+    let of_clients = config.listen.iter().filter_map(Listen::own_path);
     of_clients.chain(config.exports.iter().filter_map(|one| one.vhost_user.as_ref())).collect()
 }
 

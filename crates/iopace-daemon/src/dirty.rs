@@ -12,15 +12,16 @@
 //! paced. Emulated disks have a page cache of
 //! their own, and devices that bypass the page cache none: they are not in it.
 
+mod division;
+
 use crate::clock;
 use crate::config::DeviceConfig;
-use crate::device::{Device, MemoryUse, thresholds};
+use crate::device::{Device, MemoryUse};
 use crate::kernel::{KernelDirty, cgroup_memory};
 use crate::limits::DIRTY_FALLBACK;
+
+use division::Division;
 use iopace_core::engine::Control;
-use iopace_core::pace::domain::Domain;
-use iopace_core::pace::{Budget, Thresholds};
-use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// The thread that looks and tells the devices.
 pub(crate) struct Manager {
     stop: Arc<Stop>,
+    watch: Arc<Mutex<Watch>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -75,7 +77,7 @@ impl Stop {
 
 impl Manager {
     /// Gives the devices their first budgets, then looks from time to time. No thread is needed
-    /// where no device takes buffered writes.
+    /// as long as no device takes buffered writes.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -83,30 +85,64 @@ impl Manager {
         configs: impl Iterator<Item = &'a DeviceConfig>,
         devices: &[Arc<dyn Device>],
     ) -> io::Result<Manager> {
-        let all = configs.zip(devices);
-        let (configs, devices): (Vec<DeviceConfig>, Vec<Arc<dyn Device>>) = all
-            .filter(|(_, device)| device.memory_use().is_some() && !device.info().read_only)
-            .map(|(config, device)| (config.clone(), Arc::clone(device)))
-            .unzip();
         let stop = Arc::new(Stop::default());
-        let mut thread = None;
-        if !devices.is_empty() {
-            for device in &devices {
-                let stop = Arc::clone(&stop);
-                device.on_half_dirty(Box::new(move || stop.look()));
-            }
-            let mut watch = Watch::new(configs, devices);
-            watch.look();
-            let stop = Arc::clone(&stop);
+        let watch = Arc::new(Mutex::new(Watch::new()));
+        let manager = Manager { stop, watch, thread: Mutex::default() };
+        let watched = configs.zip(devices).filter(|(_, device)| manager.takes(&***device));
+        let count = watched.map(|(config, device)| manager.lock().add(config, device)).count();
+        if count > 0 {
+            manager.begin()?;
+        }
+        Ok(manager)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a device takes buffered writes; if so, it says when it is half full.
+    fn takes(&self, device: &dyn Device) -> bool {
+        let takes = device.memory_use().is_some() && !device.info().read_only;
+        if takes {
+            let stop = Arc::clone(&self.stop);
+            device.on_half_dirty(Box::new(move || stop.look()));
+        }
+        takes
+    }
+
+    /// Divides anew, and has a thread do so from now on.
+    fn begin(&self) -> io::Result<()> {
+        self.lock().look();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let (stop, watch) = (Arc::clone(&self.stop), Arc::clone(&self.watch));
             let run = move || {
                 let mut pause = BUSY;
                 while !stop.wait(pause) {
+                    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
                     pause = if watch.look() { BUSY } else { IDLE };
                 }
             };
-            thread = Some(thread::Builder::new().name("dirty".into()).spawn(run)?);
+            *thread = Some(thread::Builder::new().name("dirty".into()).spawn(run)?);
         }
-        Ok(Manager { stop, thread: Mutex::new(thread) })
+        Ok(())
+    }
+
+    /// One more device, which has a part in memory at once.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn add(&self, config: &DeviceConfig, device: &Arc<dyn Device>) -> io::Result<()> {
+        if !self.takes(&**device) {
+            return Ok(());
+        }
+        self.lock().add(config, device);
+        self.begin()
+    }
+
+    /// A device is gone: its part is for the others.
+    pub(crate) fn remove(&self, device: &dyn Device) {
+        self.lock().remove(&device.info().name);
     }
 
     /// Ends the thread.
@@ -130,7 +166,8 @@ impl Drop for Manager {
 
 /// What the thread works with.
 struct Watch {
-    devices: Vec<Arc<dyn Device>>,
+    /// By their places in the division; `None` where one is gone.
+    devices: Vec<Option<Arc<dyn Device>>>,
     division: Division,
     cgroup: Option<Bytes>,
     /// What the log has heard of.
@@ -138,18 +175,36 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(configs: Vec<DeviceConfig>, devices: Vec<Arc<dyn Device>>) -> Watch {
+    fn new() -> Watch {
         Watch {
-            devices,
-            division: Division::new(configs),
+            devices: Vec::new(),
+            division: Division::new(Vec::new()),
             cgroup: cgroup_memory(),
             told: Kernel::Quiet,
         }
     }
 
+    fn add(&mut self, config: &DeviceConfig, device: &Arc<dyn Device>) {
+        let place = self.division.add(config.clone());
+        self.devices.resize(self.devices.len().max(place + 1), None);
+        self.devices[place] = Some(Arc::clone(device));
+    }
+
+    fn remove(&mut self, name: &str) {
+        let is_it = |device: &Option<Arc<dyn Device>>| {
+            device.as_ref().is_some_and(|device| device.info().name == name)
+        };
+        if let Some(place) = self.devices.iter().position(is_it) {
+            self.devices[place] = None;
+            self.division.remove(place);
+        }
+    }
+
     /// Looks, and tells the devices. Whether something is dirty.
     fn look(&mut self) -> bool {
-        let uses = self.devices.iter().map(|device| device.memory_use().unwrap_or_default());
+        let memory_use = |device: &Arc<dyn Device>| device.memory_use();
+        let uses = self.devices.iter();
+        let uses = uses.map(|one| one.as_ref().and_then(memory_use).unwrap_or_default());
         let uses: Vec<MemoryUse> = uses.collect();
         let own = sum(&uses);
         let kernel = KernelDirty::read();
@@ -158,7 +213,9 @@ impl Watch {
         }
         let limit = kernel.map_or(DIRTY_FALLBACK, |kernel| kernel.allowance(own, self.cgroup));
         let budgets = self.division.divide(clock::now(), limit, &uses);
-        for (device, budget) in self.devices.iter().zip(budgets) {
+        let all = self.devices.iter().zip(budgets);
+        for (device, budget) in all.filter_map(|(device, budget)| Some((device.as_ref()?, budget)))
+        {
             device.control(Control::Memory(budget)).expect("a budget may always be set");
         }
         own > Bytes::ZERO
@@ -207,44 +264,6 @@ impl Kernel {
     }
 }
 
-/// Who gets how much.
-#[derive(Debug)]
-struct Division {
-    domain: Domain,
-    configs: Vec<DeviceConfig>,
-    /// What each had written back at the last look.
-    written: Vec<Bytes>,
-}
-
-impl Division {
-    fn new(configs: Vec<DeviceConfig>) -> Division {
-        // Made of nothing, so that the first look gives every device its floor and none all of it.
-        let mut domain = Domain::new(Thresholds { background: Bytes::ZERO, limit: Bytes::ZERO });
-        let written = configs.iter().map(|_| domain.add()).map(|_| Bytes::ZERO).collect();
-        Division { domain, configs, written }
-    }
-
-    /// Divides `limit` among the devices by what each has written back lately, none more than its
-    /// own limit.
-    fn divide(&mut self, now: Instant, limit: Bytes, uses: &[MemoryUse]) -> Vec<Budget> {
-        self.domain.set_all(Thresholds { background: Bytes(limit.get() / 2), limit });
-        for (index, used) in uses.iter().enumerate() {
-            let most = self.configs[index].dirty_limit.map_or(limit, |own| own.min(limit));
-            let permille =
-                (u128::from(most.get()) * 1_000).div_ceil(u128::from(limit.get().max(1)));
-            self.domain.set_ratios(index, 0, u16::try_from(permille).unwrap_or(1_000));
-            let before = std::mem::replace(&mut self.written[index], used.written_back);
-            self.domain.report(now, index, used.dirty, used.written_back - before);
-        }
-        let told = self.domain.budgets().into_iter().zip(&self.configs);
-        told.map(|(budget, config)| Budget {
-            device: thresholds(config, budget.device.limit),
-            ..budget
-        })
-        .collect()
-    }
-}
-
 fn sum(uses: &[MemoryUse]) -> Bytes {
     uses.iter().fold(Bytes::ZERO, |sum, used| sum + used.dirty)
 }
@@ -252,71 +271,6 @@ fn sum(uses: &[MemoryUse]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Backend;
-    use iopace_core::time::Nanos;
-
-    const MIB: u64 = 1 << 20;
-
-    fn division(limits: &[Option<u64>]) -> Division {
-        let config = |limit: &Option<u64>| DeviceConfig {
-            dirty_limit: limit.map(Bytes::from_mib),
-            ..DeviceConfig::new("disk", Backend::Path("disk.img".into()))
-        };
-        Division::new(limits.iter().map(config).collect())
-    }
-
-    /// Looks for `count` times 200 ms at devices that always have all dirty that they may, and
-    /// write back so many MiB each time. The limits in MiB at the end.
-    fn run(division: &mut Division, rates: &[u64], count: u64) -> Vec<u64> {
-        let mut uses = vec![MemoryUse::default(); rates.len()];
-        let mut limits = Vec::new();
-        for turn in 0..count {
-            let now = Instant::ZERO + Nanos::from_millis(200 * turn);
-            let budgets = division.divide(now, Bytes::from_mib(100), &uses);
-            limits = budgets.iter().map(|budget| budget.device.limit.get() / MIB).collect();
-            assert!(limits.iter().sum::<u64>() <= 100, "{limits:?}");
-            for ((used, budget), rate) in uses.iter_mut().zip(budgets).zip(rates) {
-                used.written_back += Bytes::from_mib(*rate);
-                used.dirty = if *rate > 0 { budget.device.limit } else { Bytes::ZERO };
-                let (background, limit) = (budget.device.background, budget.device.limit);
-                assert!(background < limit || limit == Bytes::ZERO, "{budget:?}");
-            }
-        }
-        limits
-    }
-
-    #[test]
-    fn a_device_alone_gets_all_and_no_more_than_its_own_limit() {
-        assert_eq!(run(&mut division(&[None]), &[10], 5), [100]);
-        assert_eq!(run(&mut division(&[Some(30)]), &[10], 5), [30]);
-        assert_eq!(run(&mut division(&[Some(3_000)]), &[10], 5), [100]);
-        let capped = DeviceConfig {
-            dirty_background: Some(Bytes::from_mib(7)),
-            ..division(&[None]).configs.remove(0)
-        };
-        let budgets = Division::new(vec![capped]).divide(
-            Instant::ZERO,
-            Bytes::from_mib(100),
-            &[MemoryUse::default()],
-        );
-        assert_eq!(budgets[0].device.background, Bytes::from_mib(7));
-    }
-
-    #[test]
-    fn every_device_has_its_floor_from_the_first_look_on() {
-        // An eighth: nobody knows yet which of them is slow.
-        let limits = run(&mut division(&[None, None, None]), &[0, 0, 0], 1);
-        assert_eq!(limits, [12, 12, 12]);
-        assert_eq!(run(&mut division(&[None, None, None]), &[0, 0, 0], 100), limits);
-    }
-
-    #[test]
-    fn who_writes_more_gets_more_and_the_idle_keep_something() {
-        let limits = run(&mut division(&[None, None, None]), &[30, 10, 0], 100);
-        assert!(limits[0] > limits[1] && limits[1] > limits[2] && limits[2] >= 5, "{limits:?}");
-        let limits = run(&mut division(&[Some(8), None]), &[20, 20], 100);
-        assert!(limits[0] == 8 && limits[1] >= 91, "{limits:?}");
-    }
 
     #[test]
     fn a_wish_to_look_ends_the_wait_once() {
@@ -326,20 +280,6 @@ mod tests {
         assert!(!stop.lock().to_look);
         stop.lock().to_end = true;
         assert!(stop.wait(Duration::from_secs(3600)));
-    }
-
-    #[test]
-    fn a_device_that_begins_alone_has_more_with_each_look() {
-        let mut division = division(&[None, None, None]);
-        let mut uses = vec![MemoryUse::default(); 3];
-        let mut limits = Vec::new();
-        for turn in 0..4 {
-            let now = Instant::ZERO + Nanos::from_millis(turn);
-            let budgets = division.divide(now, Bytes::from_mib(96), &uses);
-            limits.push(budgets[1].device.limit.get() / MIB);
-            uses[1].dirty = Bytes(budgets[1].device.limit.get() / 2);
-        }
-        assert_eq!(limits, [12, 24, 48, 72]);
     }
 
     #[test]

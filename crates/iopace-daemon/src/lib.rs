@@ -15,6 +15,7 @@ pub mod buffer;
 pub mod clock;
 mod device_mapper;
 pub mod figures;
+pub mod given;
 mod held;
 #[cfg(any(test, feature = "fuzzing"))]
 mod hostile;
@@ -48,6 +49,7 @@ pub mod job;
 
 pub mod device;
 
+pub mod device_table;
 mod dirty;
 
 // Who pays.
@@ -69,6 +71,7 @@ pub mod live;
 mod opening;
 
 pub mod daemon;
+pub mod exporting;
 pub mod reload;
 
 pub mod control;
@@ -77,4 +80,4 @@ pub mod fuzzing;
 pub mod measured;
 
 pub use process::{MovedBytes, ProcessFamily, Thread, group_number, process_of, processes_named};
-pub use rules::{Rule, RuleError, Rules};
+pub use rules::{CgroupLimits, Rule, RuleError, Rules};

@@ -4,6 +4,13 @@ use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use std::time::Duration;
 
+mod cgroups;
+
+pub use cgroups::{
+    CGROUP_FILE_BYTES_MAX, CGROUP_LOOK_AGE, CGROUPS_LOOKED, MADE_GROUPS_MAX,
+    MADE_GROUPS_OF_USER_MAX, MADE_UNUSED,
+};
+
 /// Default for the most NBD connections at once. A connection costs a thread (256 KiB of stack, of
 /// which some 20 KiB are touched) and 128 KiB of buffers.
 pub const CONNECTIONS_DEFAULT: usize = 1_024;
@@ -316,18 +323,6 @@ pub const MOVED_SWEPT: usize = 256;
 
 /// Parents that are asked about at most to find one that was moved.
 pub const PARENTS_MAX: usize = 32;
-
-/// Most groups that were made for classes and cgroups; others pay as the group above. A part of the
-/// core's `GROUPS_MAX`, so that users can always make some.
-pub const MADE_GROUPS_MAX: usize = 4_096;
-
-/// Most of these that are made for one user who is not root: an eighth, so that one who makes
-/// cgroups without end leaves room for others.
-pub const MADE_GROUPS_OF_USER_MAX: usize = MADE_GROUPS_MAX / 8;
-
-/// A group that was made for callers is removed when it is unused for so long: a script that runs
-/// the same program again and again keeps it.
-pub const MADE_UNUSED: Nanos = Nanos::from_millis(10_000);
 
 /// Most processes in one answer of the control socket: some 100 bytes each.
 pub const PROCESSES_LISTED_MAX: usize = 4_096;

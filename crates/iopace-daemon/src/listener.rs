@@ -1,11 +1,13 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
 use crate::config::{Listen, SocketAccess};
+use crate::given::GivenAddress;
 use crate::printable;
-use crate::start_error::StartError;
+use crate::start_error::{StartError, by};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -46,6 +48,13 @@ impl Listener {
             Listen::Tcp(address) => TcpListener::bind(address)
                 .map(Listener::Tcp)
                 .map_err(|error| StartError::bind(&address.to_string(), &error)),
+            Listen::Given(given) => {
+                let fd = given.open().map_err(|error| StartError::bind(&given.name, &error))?;
+                Ok(match given.at {
+                    GivenAddress::Unix(_) => Listener::Unix(fd.into()),
+                    GivenAddress::Tcp(_) => Listener::Tcp(fd.into()),
+                })
+            }
         }
     }
 
@@ -93,7 +102,11 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
             // Nobody listens any more: left over from a process that was killed.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(StartError::bind(&shown, &error)),
-            Ok(_) => return Err(StartError::SocketBusy(shown)),
+            Ok(server) => {
+                // Of the connected end, the kernel tells who listens.
+                let pid = socket_peercred(&server).ok().map(|peer| peer.pid.as_raw_nonzero());
+                return Err(StartError::SocketBusy(shown, by(pid)));
+            }
         }
         fs::remove_file(path).map_err(|error| StartError::bind(&shown, &error))?;
     }

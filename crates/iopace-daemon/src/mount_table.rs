@@ -69,6 +69,12 @@ pub(crate) fn read_of(process: &Path) -> io::Result<Vec<Entry>> {
     Ok(parse(&fs::read(process.join("mountinfo"))?))
 }
 
+/// The text by which a mount of ours names its directory, see [`Entry::source`]: what is no text in
+/// a path is replaced.
+pub(crate) fn source_of(directory: &Path) -> String {
+    directory.to_string_lossy().into_owned()
+}
+
 /// The mount that is seen at `path`, if it is a mount point: the latest of those there.
 pub fn at<'a>(table: &'a [Entry], path: &Path) -> Option<&'a Entry> {
     table.iter().rev().find(|entry| entry.mountpoint == path)

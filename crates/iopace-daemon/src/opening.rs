@@ -1,11 +1,13 @@
 //! From a configuration to open devices and exports.
 
 use crate::change::recommend;
-use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, check_dirty};
+use crate::config::{
+    Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, check_dirty,
+};
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
-use crate::exports::Export;
+use crate::exports::Resolved;
 use crate::fuse::mounts::Prepared;
 use crate::start_error::StartError;
 use crate::timer::Timers;
@@ -29,17 +31,7 @@ pub(crate) fn open_devices(
     }
     let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     for device in &config.devices {
-        check_memory(device)?;
-        let opened: Arc<dyn Device> = match &device.backend {
-            Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
-            Backend::Emulated { .. } => EmulatedDevice::open(device, timers)?,
-            Backend::Directory { path, .. } => {
-                let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-                return Err(StartError::open(path, &error));
-            }
-        };
-        insert_scheduler(device, &*opened)?;
-        devices.push(opened);
+        devices.push(open_device(device, config.io_engine, timers)?);
     }
     for mount in mounts {
         check_memory(mount.device_config())?;
@@ -49,6 +41,25 @@ pub(crate) fn open_devices(
         devices.push(opened);
     }
     Ok(devices)
+}
+
+/// Opens one device, with its scheduler.
+pub(crate) fn open_device(
+    config: &DeviceConfig,
+    choice: IoEngineChoice,
+    timers: &Arc<Timers>,
+) -> Result<Arc<dyn Device>, StartError> {
+    check_memory(config)?;
+    let opened: Arc<dyn Device> = match &config.backend {
+        Backend::Path(path) => FileDevice::open(config, path, choice, timers)?,
+        Backend::Emulated { .. } => EmulatedDevice::open(config, timers)?,
+        Backend::Directory { path, .. } => {
+            let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+            return Err(StartError::open(path, &error));
+        }
+    };
+    insert_scheduler(config, &*opened)?;
+    Ok(opened)
 }
 
 /// Settings of dirty memory that cannot be, or that nothing would come of.
@@ -100,8 +111,8 @@ pub(crate) fn name_exports(config: &mut DaemonConfig) {
 pub(crate) fn resolve_exports(
     config: &DaemonConfig,
     devices: &[Arc<dyn Device>],
-) -> Result<Vec<Export>, StartError> {
-    let mut exports: Vec<Export> = Vec::new();
+) -> Result<Vec<Resolved>, StartError> {
+    let mut exports: Vec<Resolved> = Vec::new();
     for export in &config.exports {
         let found = config.devices.iter().position(|device| device.name == export.device);
         let device = found.ok_or_else(|| StartError::NoSuchDevice {

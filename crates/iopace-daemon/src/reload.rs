@@ -1,20 +1,26 @@
 //! A changed configuration, applied while the daemon runs: all of it, or nothing.
 
+mod exports;
+
 use crate::api::{Action, Change, PaceChange, WindowChange};
 use crate::change::{self, Refusal};
 use crate::config::{DaemonConfig, DeviceConfig, ExportConfig, MountConfig};
 use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::exporting::{ExportError, Undo};
+use crate::exports::Renewal;
 use crate::groups::{GroupError, OtherGroups};
 use crate::opening::name_exports;
 use crate::rules::Rule;
 use crate::start_error::StartError;
+use exports::Comings;
 use iopace_core::engine::Control;
 use iopace_core::limits::PAUSE_TARGET_DEFAULT;
 use iopace_core::sched::{self, AUTO, Algorithm, Params};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a changed configuration was not applied; nothing was changed.
@@ -37,11 +43,25 @@ pub enum ReloadError {
     /// Certificates that were renewed and cannot be used.
     #[error(transparent)]
     Certificates(StartError),
+    /// An export that cannot be added or removed, or a device that cannot be opened or closed.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// A device that is to be closed has an export that was added by command.
+    #[error(
+        "device '{device}' is to be closed, and export '{export}' is of it, which is not in the \
+         file: remove that first ('iopace export remove')"
+    )]
+    Exported {
+        /// The device.
+        device: String,
+        /// The export.
+        export: String,
+    },
 }
 
 impl Daemon {
-    /// Has what `new` says hold, where `old` was configured before: groups, rules of mounts, groups
-    /// of exports, and what devices are told. Says what has changed.
+    /// Has what `new` says hold, where `old` was configured before: groups, rules of mounts,
+    /// exports and their devices, and what devices are told. Says what has changed.
     ///
     /// # Errors
     /// See [`ReloadError`].
@@ -56,14 +76,18 @@ impl Daemon {
             return Err(ReloadError::Fixed(fixed));
         }
         let renewals = self.renewals().map_err(ReloadError::Certificates)?;
+        let _alone = self.alone();
+        let comings = Comings::of(self, old, new)?;
+        let mut undo = Undo::new(self);
+        let closed = comings.prepare(self, &mut undo)?;
         let mut changed = Vec::new();
         let mut before = Vec::new();
-        for (old, new) in old.all_devices().zip(new.all_devices()) {
+        for (old, new) in both_devices(old, new) {
             let Some(device) = self.device(&new.name).filter(|_| is_told_other(old, new)) else {
                 continue;
             };
-            before.push((device, Standing::of(&**device)));
-            if let Err(refusal) = tell(device, old, new) {
+            before.push((Arc::clone(&device), Standing::of(&*device)));
+            if let Err(refusal) = tell(&device, old, new) {
                 take_back(&before);
                 return Err(ReloadError::Device { device: new.name.clone(), refusal });
             }
@@ -72,12 +96,20 @@ impl Daemon {
         let mounts = old.mounts.iter().zip(&new.mounts);
         let ruled = mounts.filter(|(old, new)| old.rules != new.rules).map(|(_, new)| new);
         let ruled: Vec<&MountConfig> = ruled.collect();
-        if let Err(error) = self.groups().reload(&other_groups(old, new, &ruled)) {
+        let mut moved: Vec<(&str, &str)> = moved(old, new).collect();
+        // One that was removed by command stays so.
+        moved.retain(|(name, _)| self.export_table().find(name).is_some());
+        let mut other = other_groups(old, new, &ruled);
+        other.ruled.extend(comings.groups());
+        other.exports.clone_from(&moved);
+        if let Err(error) = self.groups().reload(&other) {
             take_back(&before);
             return Err(error.into());
         }
+        undo.keep();
+        changed.extend(comings.finish(self, closed));
         changed.extend(groups_changed(old, new));
-        changed.extend(moved(old, new).map(|(name, _)| format!("group of export '{name}'")));
+        changed.extend(moved.iter().map(|(name, _)| format!("group of export '{name}'")));
         for mount in ruled {
             let device = &*mount.device.name;
             // Its groups are there: only if all of them are removed just now it may be refused.
@@ -88,10 +120,7 @@ impl Daemon {
                 }
             }
         }
-        for renew in renewals {
-            renew();
-            changed.push("certificates are read again".into());
-        }
+        changed.extend(renewals.into_iter().map(renewed));
         // Who paid as one of them may pay as another by now.
         self.groups().remove_gone(&old.groups, &new.groups);
         Ok(changed)
@@ -105,14 +134,20 @@ fn with_exports(config: &DaemonConfig) -> DaemonConfig {
     config
 }
 
+/// Certificates that were read hold from now on.
+fn renewed(renew: Renewal) -> String {
+    renew();
+    "certificates are read again".into()
+}
+
 /// Exports that move, each to a group.
 fn moved<'a>(
     old: &'a DaemonConfig,
     new: &'a DaemonConfig,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let both = old.exports.iter().zip(&new.exports);
-    let moved = both.filter(|(old, new)| old.group != new.group);
-    moved.map(|(_, new)| (&*new.name, &*new.group))
+    let before = |new: &&ExportConfig| old.exports.iter().find(|old| old.name == new.name);
+    let is_moved = move |new: &&ExportConfig| before(new).is_some_and(|old| old.group != new.group);
+    new.exports.iter().filter(is_moved).map(|new| (&*new.name, &*new.group))
 }
 
 fn other_groups<'a>(
@@ -129,7 +164,7 @@ fn other_groups<'a>(
         true => (&[], &[]),
         false => (&old.groups, &new.groups),
     };
-    OtherGroups { old: was, new: is, exports: moved(old, new).collect(), ruled }
+    OtherGroups { old: was, new: is, exports: Vec::new(), ruled }
 }
 
 /// How a device stands, as far as a configuration changes it.
@@ -192,9 +227,9 @@ impl Standing {
 }
 
 /// Devices stand as they stood before, whoever had them do so.
-fn take_back(before: &[(&Arc<dyn Device>, Standing)]) {
+fn take_back(before: &[(Arc<dyn Device>, Standing)]) {
     for (device, standing) in before.iter().rev() {
-        if let Err(error) = standing.restore(&***device) {
+        if let Err(error) = standing.restore(&**device) {
             tracing::error!(error, "device '{}' is not as it was before", device.info().name);
         }
     }
@@ -263,13 +298,13 @@ fn fixed(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
             fixed.push(what);
         }
     };
-    let names = |config: &DaemonConfig| -> Vec<String> {
-        config.all_devices().map(|device| device.name.clone()).collect()
+    let mounts = |config: &DaemonConfig| -> Vec<String> {
+        config.mounts.iter().map(|mount| mount.device.name.clone()).collect()
     };
-    let are_others = names(old) != names(new) || old.mounts.len() != new.mounts.len();
-    differs(are_others, "other devices or mounts".into());
+    let are_others = mounts(old) != mounts(new);
+    differs(are_others, "other mounts".into());
     if !are_others {
-        for (old, new) in old.all_devices().zip(new.all_devices()) {
+        for (old, new) in both_devices(old, new) {
             differs(is_other_device(old, new), format!("what device '{}' is", new.name));
         }
         for (old, new) in old.mounts.iter().zip(&new.mounts) {
@@ -277,22 +312,31 @@ fn fixed(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
             differs(is_other_mount(old, new), what);
         }
     }
-    let fixed_export = |export: &ExportConfig| ExportConfig { group: "/".into(), ..export.clone() };
-    let all = |config: &DaemonConfig| -> Vec<ExportConfig> {
-        config.exports.iter().map(fixed_export).collect()
+    let machines = |config: &DaemonConfig| -> Vec<(String, PathBuf)> {
+        let all = config.exports.iter();
+        all.filter_map(|export| Some((export.name.clone(), export.vhost_user.clone()?))).collect()
     };
-    differs(all(old) != all(new), "exports (but for their groups)".into());
+    differs(machines(old) != machines(new), "disks of virtual machines (`vhost-user`)".into());
     differs(old.fuse != new.fuse, "`fuse`".into());
     differs(
         old.listen != new.listen || old.socket_access != new.socket_access,
         "sockets (`socket`, `socket-mode`, `socket-group`, `listen`)".into(),
     );
-    differs(old.tls != new.tls, "`tls` and `tls-...`".into());
+    differs(old.tls != new.tls, "`tls`, `tls-...` and `tcp-without-tls`".into());
     differs(old.client_rules != new.client_rules, "rules for NBD clients ([[rule]])".into());
     differs(old.io_engine != new.io_engine, "`io-engine`".into());
     differs(old.connections_max != new.connections_max, "`connections`".into());
     differs(old.memory_max != new.memory_max, "`memory`".into());
     fixed
+}
+
+/// The devices that both have, by name.
+fn both_devices<'a>(
+    old: &'a DaemonConfig,
+    new: &'a DaemonConfig,
+) -> impl Iterator<Item = (&'a DeviceConfig, &'a DeviceConfig)> {
+    let same = |new: &&DeviceConfig| old.all_devices().find(|old| old.name == new.name);
+    new.all_devices().filter_map(move |new| Some((same(&new)?, new)))
 }
 
 fn is_other_device(old: &DeviceConfig, new: &DeviceConfig) -> bool {

@@ -47,7 +47,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         kind: info.kind.into(),
         path: info.path.as_ref().map(|path| path.display().to_string()),
         model: info.model.clone(),
-        size_bytes: info.size(),
+        size_bytes: info.size().map(|_| device.size_bytes()),
         read_only: info.read_only,
         direct: info.direct,
         rotational: info.rotational,

@@ -31,6 +31,32 @@ use std::str::FromStr;
 pub struct Rules {
     all: Vec<Rule>,
     default: String,
+    cgroup_limits: CgroupLimits,
+}
+
+/// Whether groups that `map=cgroup` makes have what the kernel has set for their cgroups: limits,
+/// weights and latency targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CgroupLimits {
+    /// Where nothing is set for the group here: who has set a limit for a container wants it held.
+    #[default]
+    Follow,
+    /// They have names only.
+    Ignore,
+}
+
+impl CgroupLimits {
+    /// All of them, with their words.
+    pub const ALL: [(&'static str, CgroupLimits); 2] =
+        [("follow", CgroupLimits::Follow), ("ignore", CgroupLimits::Ignore)];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            CgroupLimits::Follow => "follow",
+            CgroupLimits::Ignore => "ignore",
+        }
+    }
 }
 
 /// Who is meant, and the group that pays.
@@ -183,7 +209,7 @@ impl fmt::Display for Rule {
 impl Default for Rules {
     /// The root pays for all.
     fn default() -> Rules {
-        Rules { all: Vec::new(), default: "/".into() }
+        Rules { all: Vec::new(), default: "/".into(), cgroup_limits: CgroupLimits::default() }
     }
 }
 
@@ -227,7 +253,24 @@ impl Rules {
         if all.len() > RULES_MAX {
             return Err(RuleError::TooMany);
         }
-        Ok(Rules { all, default: default.into() })
+        Ok(Rules { all, default: default.into(), cgroup_limits: CgroupLimits::default() })
+    }
+
+    /// The same rules; whether limits of cgroups count is said.
+    pub fn with_cgroup_limits(self, cgroup_limits: CgroupLimits) -> Rules {
+        Rules { cgroup_limits, ..self }
+    }
+
+    /// The groups below which groups have the limits of the cgroups that they stand for.
+    pub fn limited_by_cgroups(&self) -> impl Iterator<Item = &str> {
+        let follows = self.cgroup_limits == CgroupLimits::Follow;
+        let maps = self.all.iter().filter(move |rule| follows && rule.test == Test::Map);
+        maps.map(|rule| &*rule.group)
+    }
+
+    /// Whether limits of cgroups count.
+    pub fn cgroup_limits(&self) -> CgroupLimits {
+        self.cgroup_limits
     }
 
     /// The rules, in order.

@@ -24,7 +24,7 @@ pub use named::{open_log, read_config};
 use crate::mount_table;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Statx, StatxFlags, fstat, mkdirat, open, openat,
-    readlinkat, statx, unlinkat,
+    readlinkat, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -185,6 +185,16 @@ impl RuntimeDir {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&self.directory, name, flags | OFlags::NOFOLLOW, MODE)?;
         Ok(file.into())
+    }
+
+    /// Removes a file in here, unless the name is another one's by now.
+    pub(crate) fn remove_own(&self, name: &OsStr, file: &File) {
+        let there = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        if let (Ok(there), Ok(own)) = (there, fstat(file))
+            && (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
+        {
+            self.remove(name);
+        }
     }
 
     /// Removes a file in here, if it is there.

@@ -14,10 +14,10 @@ use std::path::Path;
 pub enum StartError {
     /// Another daemon has the control socket.
     #[error(
-        "{0}: a daemon is controlled there already; stop it, choose another --control, or say \
+        "{0}: a daemon is controlled there already{1}; stop it, choose another --control, or say \
          --no-control"
     )]
-    ControlBusy(String),
+    ControlBusy(String, String),
     /// Nothing to serve.
     #[error("there is nothing to serve: name a file, or a model with --emulate")]
     NoDevice,
@@ -64,8 +64,8 @@ pub enum StartError {
         hint: &'static str,
     },
     /// A socket that a live server holds.
-    #[error("{0}: a server is listening there already; stop it, or choose another --socket")]
-    SocketBusy(String),
+    #[error("{0}: a server is listening there already{1}; stop it, or choose another --socket")]
+    SocketBusy(String, String),
     /// A path that is something else.
     #[error("{0}: exists and is not a socket; choose another path")]
     NotASocket(String),
@@ -135,8 +135,7 @@ impl StartError {
             io::ErrorKind::WouldBlock => {
                 let holders = rustix::fs::stat(path).map(|file| lock_holders(&file));
                 let holder = holders.ok().and_then(|pids| pids.first().copied());
-                let by = holder.map_or(String::new(), |pid| format!(" (pid {pid})"));
-                return StartError::Locked(shown, by);
+                return StartError::Locked(shown, by(holder));
             }
             io::ErrorKind::ResourceBusy => {
                 return StartError::InUse(shown, io::Error::other(error.to_string()));
@@ -190,6 +189,11 @@ impl StartError {
         let error = io::Error::new(error.kind(), error.to_string());
         StartError::Bind(address.to_owned(), error, hint)
     }
+}
+
+/// The process that has what is wanted, if it is known.
+pub(crate) fn by(pid: Option<impl std::fmt::Display>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
 }
 
 fn all_schedulers() -> String {

@@ -40,9 +40,15 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Makes a device known; the number is its key for [`Timers::arm`].
+    /// Makes a device known; the number is its key for [`Timers::arm`], and that of another device
+    /// when this one is gone.
     pub fn register(&self, device: Weak<dyn Tick>) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is due for one that is gone is at most a call too many for the new one.
+        if let Some(free) = state.devices.iter().position(|known| known.strong_count() == 0) {
+            state.devices[free] = device;
+            return free;
+        }
         state.devices.push(device);
         state.devices.len() - 1
     }

@@ -181,7 +181,7 @@ fn connections_follow_their_export_unless_they_have_a_group_of_their_own() {
     assert_eq!(group_of(groups, numbers[0]).group, "/");
     assert_eq!(group_of(groups, numbers[1]).group, "/a");
     groups.move_export("disk", "/b").expect("moved");
-    assert_eq!(groups.export_groups(), ["/b"]);
+    assert!(groups.export_groups().values().eq(["/b"]));
     assert_eq!(group_of(groups, numbers[0]).group, "/b");
     assert_eq!(group_of(groups, numbers[1]).group, "/a");
     let _later = running.client();

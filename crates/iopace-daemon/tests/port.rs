@@ -102,6 +102,8 @@ fn the_api_needs_the_token_and_the_page_does_not() {
     }
     let status = open.ask("GET /v1/status", &[&host, &bearer]);
     assert!(status.contains(&format!("\"address\":\"{}\"", open.address)), "{status}");
+    let control = open.running.folder.path().join("iopace.ctl");
+    assert!(status.contains(&format!("\"control\":\"{}\"", control.display())), "{status}");
 
     let page = open.ask("GET /", &[&host]);
     assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");

@@ -28,10 +28,10 @@ mod error;
 mod lines;
 mod nesting;
 mod plain;
-mod rates;
+pub(crate) mod rates;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(crate) mod value;
 mod words;
 
 pub use error::{FileError, FileProblem};
@@ -146,6 +146,8 @@ pub enum Source {
     Device,
     /// The group's default.
     Group,
+    /// The cgroup of the kernel that the group stands for.
+    Cgroup,
     /// The device's value for every group (`nr_group_requests`).
     DeviceDefault,
     /// Nobody set it.
@@ -171,6 +173,7 @@ impl fmt::Display for Explained {
         match self.source {
             Source::Device => write!(f, "set for {})", self.device),
             Source::Group => f.write_str("default of the group)"),
+            Source::Cgroup => f.write_str("cgroup of the kernel)"),
             Source::DeviceDefault => write!(f, "default of {})", self.device),
             Source::BuiltIn => f.write_str("built in)"),
         }
@@ -194,17 +197,17 @@ macro_rules! by_file {
 
 impl Tree {
     /// What holds for a group on a device: the line of the device if there is one, else the
-    /// group's default, else what the device gives every group, else what is built in. Groups above
-    /// are not looked at.
+    /// group's default, else what its cgroup in the kernel has, else what the device gives every
+    /// group, else what is built in. Groups above are not looked at.
     pub fn effective(&self, id: GroupId, device: &str) -> Settings {
         let own = self.own(id);
         Settings {
-            weight: own.weight.effective(Some(device)),
-            class: own.class.effective(Some(device)),
-            slots: own.slots.held(self, id, Some(device)),
-            max: own.max.effective(Some(device)),
-            min: own.min.effective(Some(device)),
-            latency: own.latency.effective(Some(device)).0,
+            weight: own.weight.in_force(self, id, Some(device)),
+            class: own.class.in_force(self, id, Some(device)),
+            slots: own.slots.in_force(self, id, Some(device)),
+            max: own.max.in_force(self, id, Some(device)),
+            min: own.min.in_force(self, id, Some(device)),
+            latency: own.latency.in_force(self, id, Some(device)).0,
         }
     }
 
@@ -250,12 +253,13 @@ impl Tree {
     }
 
     fn print<T: Value>(&self, id: GroupId) -> String {
-        T::table(self.own(id)).print()
+        let over_cgroup = self.followed(id).is_some_and(|own| !T::table(own).is_empty());
+        T::table(self.own(id)).print(over_cgroup)
     }
 
     fn explain_value<T: Value>(&self, id: GroupId, device: &str) -> Explained {
         let table = T::table(self.own(id));
-        let value = table.held(self, id, Some(device)).print(T::default());
+        let value = table.in_force(self, id, Some(device)).print(T::default());
         let source = table.source(self, id, device);
         Explained { file: T::FILE, device: device.into(), value, source }
     }
@@ -276,19 +280,25 @@ impl Tree {
         // Who was written where, for errors that only the whole text shows.
         let mut places: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-            match lines::apply(&mut new, line, devices) {
+            let before = |table: &Table<T>, device: Option<&str>| {
+                let followed = table.of_cgroup(self, id, device);
+                followed.unwrap_or_else(|| table.effective(device))
+            };
+            match lines::apply(&mut new, line, devices, before) {
                 Ok(Some(target)) => _ = places.insert(target, number),
                 Ok(None) => {}
                 Err(bad) => return Err(fail(Some(number), bad)),
             }
         }
-        new.tidy();
+        if !self.is_mapped(id) {
+            new.tidy();
+        }
         nesting::check(self, id, &new, devices).map_err(|(device, problem)| {
             let line = places.get(&device.as_deref()).or_else(|| places.get(&None));
             fail(line.copied(), (FileProblem::Nesting, problem))
         })?;
-        let held = |table: &Table<T>, device: &str| table.held(self, id, Some(device));
-        let differs = |device: &&&str| held(old, device) != held(&new, device);
+        let holds = |table: &Table<T>, device: &str| table.in_force(self, id, Some(device));
+        let differs = |device: &&&str| holds(old, device) != holds(&new, device);
         let devices = devices.iter().filter(differs).map(|device| (*device).into()).collect();
         *T::table_mut(self.own_mut(id)) = new;
         Ok(Changed { group: id, file: T::FILE, devices })

@@ -3,6 +3,7 @@
 //!
 //! A device knows neither: it is told by [`iopace_core::engine::Control`] what holds for a number.
 
+pub mod cgroup;
 pub mod files;
 pub mod limits;
 mod own;

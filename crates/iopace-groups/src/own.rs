@@ -23,7 +23,7 @@ pub(crate) trait Kept: Sized {
 /// One file of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table<T> {
-    /// For devices without a line; `None` where it is what is built in.
+    /// For devices without a line, if it was written; it may be what is built in.
     pub(crate) default: Option<T>,
     /// By device.
     pub(crate) lines: BTreeMap<String, T>,
@@ -44,7 +44,17 @@ impl<T: Copy + Default + PartialEq> Table<T> {
     /// The same, if the group has a value of its own.
     pub(crate) fn own(&self, device: Option<&str>) -> Option<T> {
         let line = device.and_then(|device| self.lines.get(device));
-        line.copied().or(self.default)
+        line.copied().or(self.default.filter(|value| *value != T::default()))
+    }
+
+    /// Whether something was written that holds for a device, be it what is built in.
+    pub(crate) fn names(&self, device: Option<&str>) -> bool {
+        self.default.is_some() || device.is_some_and(|device| self.has_line(device))
+    }
+
+    /// Whether nothing was written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.default.is_none() && self.lines.is_empty()
     }
 
     /// Devices with a line.
@@ -60,7 +70,7 @@ impl<T: Copy + Default + PartialEq> Table<T> {
     /// Sets the line of a device, or the default (`None`); no value takes it away.
     pub(crate) fn set(&mut self, device: Option<&str>, value: Option<T>) {
         match (device, value) {
-            (None, value) => self.default = value.filter(|value| *value != T::default()),
+            (None, value) => self.default = value,
             (Some(device), Some(value)) => _ = self.lines.insert(device.into(), value),
             (Some(device), None) => _ = self.lines.remove(device),
         }

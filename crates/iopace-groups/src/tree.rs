@@ -5,16 +5,18 @@
 //! [`Tree::remove`] takes the name away, [`Tree::reap`] gives the id free. What is set for a group
 //! is kept here too; it is read and written by the methods in [`crate::files`].
 
-use crate::limits::{GROUP_DEPTH_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
+use crate::limits::{GROUP_DEPTH_MAX, GROUPS_MAX};
 use crate::own::Own;
 use iopace_core::request::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) mod error;
+mod path;
 #[cfg(test)]
 mod tests;
 
 pub use error::{Nearby, TreeError};
+use path::components;
 
 /// What an id stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ struct Node {
     state: State,
     /// What users set.
     own: Own,
+    /// The settings of the cgroup that it stands for, if that has any.
+    followed: Option<Box<Own>>,
 }
 
 impl Node {
@@ -56,6 +60,7 @@ impl Node {
             dying_children: 0,
             state: State::Live,
             own: Own::default(),
+            followed: None,
         }
     }
 }
@@ -75,6 +80,8 @@ pub struct Tree {
     dying: Vec<GroupId>,
     /// By device: most slots of each group below the root that has no value of its own there.
     group_requests: BTreeMap<String, u32>,
+    /// Paths of groups below which groups stand for cgroups.
+    pub(crate) mapped: BTreeSet<String>,
 }
 
 impl Default for Tree {
@@ -88,13 +95,23 @@ impl Tree {
     pub fn new() -> Tree {
         let nodes = vec![Node::new(String::new(), GroupId::ROOT)];
         let group_requests = BTreeMap::new();
-        Tree { nodes, free: BTreeSet::new(), dying: Vec::new(), group_requests }
+        let (free, mapped) = (BTreeSet::new(), BTreeSet::new());
+        Tree { nodes, free, dying: Vec::new(), group_requests, mapped }
     }
 
     /// The root, and what devices give each group below it that has no value of its own: most slots
     /// (`nr_group_requests` of a device), by name.
     pub fn with_group_requests(devices: impl IntoIterator<Item = (String, u32)>) -> Tree {
         Tree { group_requests: devices.into_iter().collect(), ..Tree::new() }
+    }
+
+    /// A device gives so many slots to each group that has no value of its own; none: it says
+    /// nothing of that, or is gone.
+    pub fn set_group_requests(&mut self, device: &str, most: Option<u32>) {
+        match most {
+            Some(most) => _ = self.group_requests.insert(device.into(), most),
+            None => _ = self.group_requests.remove(device),
+        }
     }
 
     /// The most slots that a device gives a group that has no value of its own.
@@ -209,6 +226,11 @@ impl Tree {
         (id != GroupId::ROOT).then_some(parent)
     }
 
+    /// Whether a number is that of a group that is there, not of one that was removed.
+    pub fn is_live(&self, id: GroupId) -> bool {
+        self.nodes.get(index(id)).is_some_and(|node| node.state == State::Live)
+    }
+
     /// The groups above, the nearest first, the root last.
     pub fn ancestors(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(self.parent(id), |&id| self.parent(id))
@@ -270,6 +292,17 @@ impl Tree {
     pub(crate) fn own_mut(&mut self, id: GroupId) -> &mut Own {
         self.live(id);
         &mut self.nodes[index(id)].own
+    }
+
+    /// The settings of the cgroup that a group stands for, if that has any.
+    pub(crate) fn followed(&self, id: GroupId) -> Option<&Own> {
+        self.node(id).followed.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn followed_mut(&mut self, id: GroupId) -> &mut Option<Box<Own>> {
+        self.live(id);
+        &mut self.nodes[index(id)].followed
     }
 
     /// A group that is there, or a removed one.
@@ -341,30 +374,4 @@ impl Tree {
 /// The place of an id in the table.
 fn index(id: GroupId) -> usize {
     id.0 as usize
-}
-
-/// The names of a path; none for the root.
-fn components(path: &str) -> Result<Vec<&str>, TreeError> {
-    let bad = |problem| TreeError::BadPath { path: path.into(), problem };
-    let Some(names) = path.strip_prefix('/') else {
-        return Err(bad("it does not begin with '/'"));
-    };
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let parts: Vec<&str> = names.split('/').collect();
-    parts.iter().try_for_each(|name| check_name(name)).map_err(bad)?;
-    Ok(parts)
-}
-
-/// Whether a group may have this name. `@` is kept for users' own rules about who pays.
-fn check_name(name: &str) -> Result<(), &'static str> {
-    match name {
-        "" => Err("a name is empty"),
-        "." | ".." => Err("'.' and '..' are no names"),
-        _ if name.len() > GROUP_NAME_BYTES_MAX => Err("a name is longer than 255 bytes"),
-        _ if name.contains('@') => Err("a name contains '@'"),
-        _ if name.chars().any(char::is_control) => Err("a name contains a control character"),
-        _ => Ok(()),
-    }
 }

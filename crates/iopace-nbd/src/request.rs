@@ -73,6 +73,11 @@ impl Agreed {
         Agreed { size_bytes: export.size_bytes, block_min, len_max, flags, block_status }
     }
 
+    /// The export reaches at least so far by now, in bytes.
+    pub(crate) fn grow_to(&mut self, size_bytes: u64) {
+        self.size_bytes = self.size_bytes.max(size_bytes);
+    }
+
     fn told(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }

@@ -164,6 +164,14 @@ impl Server {
         }
     }
 
+    /// The export that is open has at least so many bytes by now. The protocol has no word for
+    /// that: a client who learns of it in another way may ask for what is there since.
+    pub fn grow_to(&mut self, size_bytes: u64) {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.grow_to(size_bytes);
+        }
+    }
+
     /// Bytes of the payload of the last [`Event::Write`] that were not taken yet.
     pub fn payload_left(&self) -> u32 {
         if let ServerState::ExpectPayload { left } = self.state { left } else { 0 }

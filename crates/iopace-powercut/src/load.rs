@@ -159,7 +159,8 @@ fn client(
 
 /// Changes settings under load until told to stop.
 fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
-    let Some(device) = bench.daemon.as_ref().and_then(|daemon| daemon.devices().first()) else {
+    let Some(device) = bench.daemon.as_ref().and_then(|daemon| daemon.devices().first().cloned())
+    else {
         return;
     };
     let mut random = Random(seed);

@@ -164,7 +164,8 @@ impl Drop for Made {
 /// The path of the device alone on its line, then what stands behind it.
 fn welcome(daemon: &Daemon, attached: &Path, (remark, log): (&str, &Path)) -> String {
     let path = attached.display();
-    let info = daemon.devices().first().expect("there is one").info();
+    let devices = daemon.devices();
+    let info = devices.first().expect("there is one").info();
     let (name, size) = (&info.name, units::size(info.size_bytes));
     let behind = match (&info.model, &info.path) {
         (Some(model), Some(file)) => format!("{model}, kept in {}", file.display()),

@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod config;
+mod export;
 mod group;
 mod insert;
 mod live;
@@ -24,6 +25,7 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
+pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -110,6 +112,9 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Add and remove exports of a running daemon, and resize them
+    #[command(subcommand)]
+    Export(ExportCommand),
     /// Check the configuration file, and see it beside what holds
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -253,9 +258,7 @@ fn window_policies() -> PossibleValuesParser {
 
 fn models() -> PossibleValuesParser {
     let presets = iopace_disk::presets::PRESETS.iter();
-    PossibleValuesParser::new(
-        presets.map(|preset| PossibleValue::new(preset.name).help(preset.summary)),
-    )
+    PossibleValuesParser::new(presets.map(|one| PossibleValue::new(one.name).help(one.summary)))
 }
 
 /// A preset, or the path of a model file; presets are offered in help and completions.

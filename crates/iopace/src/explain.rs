@@ -117,7 +117,7 @@ fn below_iopace(below: &BelowReport, summary: &str, control: Option<&str>) -> St
             ),
             None => "what the disk loses by another order is not in a replay".into(),
         };
-        text.push_str(&shown(&Remedy { command: tried.command.clone(), effect, price }, control));
+        text.push_str(&shown(&tried.command, [&effect, &price], control));
     }
     text
 }
@@ -206,13 +206,14 @@ fn in_full(explained: &Explained, lead: &str, control: Option<&str>) -> String {
         let told = format!("{}: {}", cause.word, cause.text);
         text.push_str(wrapped(&told, "  ").trim_start());
         for remedy in &cause.remedies {
-            text.push_str(&shown(remedy, control));
+            let Remedy { command, effect, price, .. } = remedy;
+            text.push_str(&shown(command, [effect, price], control));
         }
     }
     text
 }
 
-fn shown(Remedy { command, effect, price }: &Remedy, control: Option<&str>) -> String {
+fn shown(command: &str, [effect, price]: [&str; 2], control: Option<&str>) -> String {
     let control = control.filter(|_| !command.contains("iopace serve"));
     let control = control.map(|path| format!(" --control {}", shell_word(path)));
     let effect = wrapped(effect, "      ");

@@ -1,6 +1,7 @@
 //! `iopace group`: who pays, in a running daemon.
 
 mod show;
+mod stat;
 
 use crate::cli::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
@@ -164,7 +165,7 @@ fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
         }
     }
     all.groups.sort_by(|one, other| depth_first(&one.group, &other.group));
-    done(&args.daemon, &all, || show::stat(&all, seen_width().unwrap_or(u16::MAX)))
+    done(&args.daemon, &all, || stat::stat(&all, seen_width().unwrap_or(u16::MAX)))
 }
 
 fn set(args: &SetArgs) -> Result<(), Failure> {
@@ -175,15 +176,26 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
     };
     let known = Some(&**group).filter(|_| !parents);
     let sought = Sought { device: named_device(&text), group: known, ..Sought::default() };
-    let client = find(daemon, sought)?;
+    let client = find(daemon, sought).map_err(|failure| with_parents(failure, group))?;
     let write = WriteFile { group: group.clone(), file: file.clone(), text, parents: *parents };
     let saver = Saver::open(&client, keep.save)?;
-    let written = client.write_group(&write).map_err(Failure::new)?;
+    let written = client.write_group(&write).map_err(Failure::new);
+    let written = written.map_err(|failure| with_parents(failure, group))?;
     save_group(saver, &client, (group, file))?;
     for SettingWarning { device, text, command } in &written.warnings {
         warn(device, text, command, daemon.control.as_deref());
     }
     done(daemon, &written, || show::written(&written))
+}
+
+/// Says how a group that is missing is made with its setting.
+fn with_parents(mut failure: Failure, group: &str) -> Failure {
+    if failure.message.contains(&format!("no group '{group}'"))
+        || failure.message.contains(&format!("has group '{group}'"))
+    {
+        failure.message.push_str("; with -p it is made");
+    }
+    failure
 }
 
 /// Keeps what a file of a group says, if it is to be kept.

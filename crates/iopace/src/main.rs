@@ -16,6 +16,7 @@ mod configuration;
 mod demo;
 mod events;
 mod explain;
+mod export;
 mod generate;
 mod group;
 mod http;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Export(command) => export::run(&command),
         Command::Config(command) => configuration::run(&command),
         Command::Nice(args) => match nice::run(&args) {
             Ok(status) => return ExitCode::from(status),

@@ -16,9 +16,13 @@
 mod cgroup;
 mod child;
 mod drive;
+mod install;
 mod learnt;
 mod mounts;
 mod priorities;
+pub mod progress;
+mod rule;
+mod unit;
 
 use crate::cli::{Deadline, NiceArgs};
 use crate::output::{Failure, note};
@@ -49,7 +53,12 @@ const FAILED: u8 = 125;
 /// # Errors
 /// A goal that nothing could hold, a program that cannot be run, or a process that is not there.
 pub fn run(args: &NiceArgs) -> Result<u8, Failure> {
-    let result = if args.command.is_empty() { attach(args).map(|()| 0) } else { start(args) };
+    let result = match (&args.install, &args.remove) {
+        (Some(name), _) => install::install(args, name).map(|()| 0),
+        (_, Some(name)) => install::remove(args, name).map(|()| 0),
+        _ if args.command.is_empty() => attach(args).map(|()| 0),
+        _ => start(args),
+    };
     // 1 is what a program may end with itself.
     result.map_err(|failure| match failure.status {
         1 => Failure { status: FAILED, ..failure },

@@ -167,12 +167,19 @@ pub fn right(text: impl fmt::Display) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
+/// No figure with its unit is longer, as `1023.9 MiB/s`.
+const FIGURE_MAX: usize = 12;
+
 /// Gives each column room for its longest word: names and figures that are broken cannot be read,
 /// or pasted.
 fn keep_words(table: &mut Table) {
     let cells = |row: &comfy_table::Row| -> Vec<usize> {
         let longest = |cell: &Cell| {
             let content = cell.content();
+            // A figure and its unit are one word.
+            if content.len() <= FIGURE_MAX && content.starts_with(|c: char| c.is_ascii_digit()) {
+                return content.chars().count();
+            }
             content.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
         };
         row.cell_iter().map(longest).collect()

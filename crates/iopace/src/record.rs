@@ -111,7 +111,7 @@ fn file_name(device: &str) -> String {
     name.trim_start_matches(['-', '.']).to_owned()
 }
 
-/// The groups that there are, with what is set for them on the device.
+/// The groups that there are, with what is set for them on the device, or for their cgroups.
 fn groups(client: &Client, device: &str) -> Result<Vec<Group>, Failure> {
     let others = client.devices().map_err(Failure::new)?.into_iter().map(|other| other.name);
     let others: BTreeSet<String> = others.filter(|name| name != device).collect();
@@ -124,8 +124,11 @@ fn groups(client: &Client, device: &str) -> Result<Vec<Group>, Failure> {
         lines.collect::<String>()
     };
     let all = client.groups("/").map_err(Failure::new)?;
-    let all = all.into_iter().enumerate().map(|(number, GroupReport { group, files, .. })| {
-        let files = files.iter().map(|(file, text)| (file.clone(), of_device(text)));
+    let all = all.into_iter().enumerate().map(|(number, report)| {
+        let GroupReport { group, files, cgroup_files, .. } = report;
+        let mut all = cgroup_files;
+        all.extend(files);
+        let files = all.iter().map(|(file, text)| (file.clone(), of_device(text)));
         let files = files.filter(|(_, text)| !text.is_empty()).collect();
         Group { number: number as u64, path: group, files }
     });

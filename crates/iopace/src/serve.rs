@@ -1,6 +1,7 @@
 //! `iopace serve`: from the command line or a configuration file to a running daemon, and to its
 //! orderly end.
 
+mod given;
 mod plan;
 mod reload;
 mod signals;
@@ -92,10 +93,11 @@ pub fn run_plan(
         Signals::listen()
             .map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?
     };
+    let reloader = Reloader::of(&plan);
+    let plan = given::taken(plan)?;
     let directory =
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
     let http = plan.http.clone();
-    let reloader = Reloader::of(&plan);
     let own = format!("{}.{CONTROL_ENDING}", plan.socket_name);
     let (mut config, control) = bind(plan, directory.as_ref())?;
     let beside = match (&control, &directory) {
@@ -129,6 +131,7 @@ fn bind(
     let server = match control {
         Control::None => None,
         Control::At(path) => Some(bind(&path)?),
+        Control::Given(socket) => Some(Server::given(&socket).map_err(Failure::new)?),
         Control::Default => {
             // A second daemon takes a name of its own; 'iopace sched' looks at all of them. One of
             // the same name may still be ending, or start at the same moment.
@@ -138,7 +141,7 @@ fn bind(
                 .map(|name| beside(name).expect("the default needs the directory"));
             let mut bound = Server::bind(&first);
             for next in [own, third] {
-                if matches!(bound, Err(StartError::ControlBusy(_))) {
+                if matches!(bound, Err(StartError::ControlBusy(..))) {
                     bound = Server::bind(&next);
                 }
             }
@@ -155,7 +158,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
     for uri in daemon.uris() {
         let _ = writeln!(text, "{uri}");
     }
-    for device in daemon.devices() {
+    for device in daemon.devices().iter() {
         let (info, engine) = (device.info(), device.status().engine);
         let auto = if engine.inserted { "" } else { " (auto)" };
         let behind = match (&info.model, &info.path) {
@@ -180,7 +183,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
     if let Some(url) = doors.dashboard(std::io::stdout().is_terminal()) {
         let _ = writeln!(text, "dashboard: {url}");
     }
-    if let (Some(control), Some(device)) = (doors.control(), daemon.devices().first()) {
+    if let (Some(control), Some(device)) = (doors.control(), daemon.devices().first().cloned()) {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
         let name = quoted(&device.info().name);
@@ -196,11 +199,11 @@ fn end(
     runtime: Runtime,
     daemon: &Arc<Daemon>,
     Doors { control, port }: Doors,
-    (mut signals, mut reloader): (Signals, Reloader),
+    (mut signals, reloader): (Signals, Reloader),
 ) -> Result<(), Failure> {
     let ended = runtime.block_on(async {
         let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
-        let mut first = "";
+        let (mut first, mut reloader) = ("", Some(reloader));
         let mounted_only = daemon.config().devices.is_empty();
         // Without listeners nobody else can come.
         let shown_only = daemon.config().fuse.is_some() && daemon.config().listen.is_empty();
@@ -209,7 +212,7 @@ fn end(
                 loop {
                     match signals.next().await {
                         Received::End(signal) => return signal,
-                        Received::Reload => reloader.reload(daemon),
+                        Received::Reload => reloader = reload(reloader.take(), daemon).await,
                     }
                 }
             };
@@ -238,11 +241,9 @@ fn end(
         // The shutdown may not have come that far. A mount without a daemon would be a trap.
         daemon.mounts().cut();
         daemon.images().cut();
-        let of_clients = daemon.config().listen.iter().filter_map(|listen| match listen {
-            Listen::Unix(path) => Some(path),
-            Listen::Tcp(_) => None,
-        });
-        let of_machines = daemon.exports().filter_map(|export| export.vhost_user.as_ref());
+        let of_clients = daemon.config().listen.iter().filter_map(Listen::own_path);
+        let exports = daemon.exports();
+        let of_machines = exports.iter().filter_map(|export| export.vhost_user.as_ref());
         for path in of_clients.chain(of_machines) {
             let _ = std::fs::remove_file(path);
         }
@@ -250,6 +251,17 @@ fn end(
     // Not waiting for the shutdown that a second signal cut short.
     runtime.shutdown_background();
     ended.and_then(|report| judge(&report))
+}
+
+/// Applies the file again, on a thread of its own: disks are opened and flushed for that.
+async fn reload(reloader: Option<Reloader>, daemon: &Arc<Daemon>) -> Option<Reloader> {
+    let (mut reloader, daemon) = (reloader?, Arc::clone(daemon));
+    let applied = tokio::task::spawn_blocking(move || {
+        reloader.reload(&daemon);
+        reloader
+    });
+    let failed = |error: &_| tracing::error!(%error, "the reload failed; restart the daemon");
+    applied.await.inspect_err(failed).ok()
 }
 
 fn judge(report: &ShutdownReport) -> Result<(), Failure> {

@@ -76,7 +76,7 @@ fn end_unseen(
             )));
         }
         cut(path, connection)?;
-    } else if let Some(entry) = namespaces::seen_by(pid, connection) {
+    } else if let Some(entry) = namespaces::seen_by(pid, connection, &seen.record) {
         let at = quoted_path(&entry.mountpoint);
         return Err(Failure::new(format!(
             "{shown}: is mounted in the mount namespace of its daemon (pid {pid}), not in this \
@@ -85,9 +85,10 @@ fn end_unseen(
     } else if args.lazy && args.wait.is_none() {
         return lives_on(path, Some(seen));
     } else {
-        let by = namespaces::seen_elsewhere(connection).map_or(String::new(), |pid| {
-            format!(", but for the mount namespace of pid {pid}, which keeps it")
-        });
+        let by = namespaces::seen_elsewhere(connection, &seen.record)
+            .map_or(String::new(), |pid| {
+                format!(", but for the mount namespace of pid {pid}, which keeps it")
+            });
         let seconds = patience(args).as_secs();
         note(format_args!(
             "{shown}: is out of sight already{by}: waiting for its daemon (pid {pid}), at most \
@@ -152,8 +153,8 @@ fn detached(path: &Path) -> Option<(u32, Seen)> {
 fn is_detached((connection, seen): &(u32, Seen), table: &[Entry]) -> bool {
     let own = geteuid();
     (own.is_root() || seen.owner() == Some(own.as_raw()))
-        && table.iter().all(|entry| entry.connection() != *connection)
-        && namespaces::seen_by(seen.record.pid, *connection).is_none()
+        && table.iter().all(|entry| !seen.record.is_of(*connection, entry))
+        && namespaces::seen_by(seen.record.pid, *connection, &seen.record).is_none()
 }
 
 fn none_there(path: &Path, table: &[Entry]) -> String {

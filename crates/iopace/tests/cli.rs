@@ -32,6 +32,7 @@ fn help_without_schedulers(words: &[&str]) -> String {
 #[test]
 fn the_help_is_reviewed() {
     insta::assert_snapshot!("help", help(&["--help"]));
+    insta::assert_snapshot!("help_export", help(&["export", "--help"]));
     insta::assert_snapshot!("help_group", help(&["group", "--help"]));
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
     insta::assert_snapshot!("help_mount", help_without_schedulers(&["mount", "--help"]));

@@ -4,6 +4,8 @@ mod common;
 
 use common::Place;
 use common::load::Reader;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -29,6 +31,18 @@ fn group(place: &Place, words: &[&str]) {
     assert_eq!(ran.status, Some(0), "{ran:?}");
 }
 
+/// Sends a change to the control socket.
+fn post(place: &Place, path: &str, body: &serde_json::Value) -> String {
+    let body = body.to_string();
+    let mut socket = UnixStream::connect(place.sockets().join("iopace.ctl")).expect("connected");
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+    let length = body.len();
+    write!(socket, "{head}content-length: {length}\r\n\r\n{body}").expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
 #[test]
 fn a_limit_is_named_with_the_command_that_lifts_it() {
     let place = Place::new();
@@ -46,8 +60,12 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     assert!(ran.out.contains("limit: the limit of /vms/web"), "{}", ran.out);
     let ran = place.run(&["explain", "/vms/web"]);
     assert!(ran.out.contains("the limit of /vms/web, 20 requests/s (io.max riops)"), "{}", ran.out);
-    // What is said to lift it does.
-    group(&place, &["set", "/vms/web", "io.max", "disk riops=max"]);
+    // What is said to lift it does, sent as the dashboard sends it.
+    let lifts = &told["explained"]["causes"][0]["remedies"][1];
+    assert_eq!(lifts["command"], "iopace group set /vms/web io.max 'disk riops=max'");
+    assert_eq!(lifts["change"]["kind"], "group_file");
+    let answer = post(&place, "/v1/groups/files", &lifts["change"]["body"]);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let is_free = || {
         // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(250));

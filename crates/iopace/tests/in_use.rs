@@ -135,6 +135,34 @@ fn a_mount_of_another_namespace_is_not_taken_for_one_that_ends() {
     assert_eq!((bench.seen(), bench.run(&["unmount", "view"]).status), (1, Some(0)));
 }
 
+/// The kernel gives the number of a mount to the next one as soon as nobody uses it, while the
+/// daemon of the first still makes durable what was written.
+#[test]
+fn a_mount_that_has_the_number_of_one_that_ends_is_not_taken_for_it() {
+    let (Some(bench), Some(other)) = (Bench::new(), Bench::new()) else { return };
+    let pid = other.mount(&["data", "view"]).as_raw_nonzero();
+    let other_view = other.path("view").display().to_string();
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("read");
+    let line = table.lines().find(|line| line.contains(&other_view)).expect("mounted");
+    let device = line.split(' ').nth(2).expect("a device");
+    let number = device.strip_prefix("0:").expect("it has no disk");
+    // What a daemon has left that is still at it: its record, and the lock on that.
+    let record = serde_json::json!({ "mountpoint": bench.path("view"), "device": "data",
+        "directory": bench.path("data"), "pid": pid, "control": null, "log": null });
+    let held = bench.path("iopace").join(format!("mount-{number}.json"));
+    fs::create_dir_all(held.parent().expect("a directory")).expect("made");
+    fs::write(&held, record.to_string()).expect("written");
+    let lock = File::open(&held).expect("opened");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    assert_eq!(bench.list()[0]["state"], "detached");
+    let ran = bench.run(&["unmount", "view", "--wait", "1"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    assert!(ran.error.contains("is out of sight already") && !ran.error.contains("nsenter"));
+    assert!(ran.error.contains("has not let go after 1 s"), "{ran:?}");
+    drop(lock);
+    assert_eq!((other.seen(), other.run(&["unmount", "view"]).status), (1, Some(0)));
+}
+
 /// In a mount namespace of its own: mounts of other tests are not to be unmounted.
 #[test]
 fn all_mounts_are_unmounted_but_those_in_use() {

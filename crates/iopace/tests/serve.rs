@@ -130,8 +130,8 @@ fn what_is_in_use_is_refused_and_not_disturbed() {
     place.image("other.img");
     let serving = place.serve(&["disk.img", "--socket", "x.sock", "--control", "x.ctl"]);
     let cases: [(&[&str], &str); 3] = [
-        (&["other.img", "--socket", "x.sock"], "x.sock: a server is listening there already"),
-        (&["other.img", "--control", "x.ctl"], "x.ctl: a daemon is controlled there already"),
+        (&["other.img", "--socket", "x.sock"], "x.sock: a server is listening there already (pid "),
+        (&["other.img", "--control", "x.ctl"], "x.ctl: a daemon is controlled there already (pid "),
         (&["disk.img"], "disk.img: another process serves it already"),
     ];
     for (words, text) in cases {

@@ -104,7 +104,8 @@ fn a_daemon_that_was_started_again_is_found() {
     top.wait_for("live");
     daemon.end_by(Signal::TERM);
     top.wait_for("NO CONNECTION");
-    top.wait_for("it is tried again");
+    // The lines are broken between words, where depends on the length of the path.
+    top.wait_for("tried");
     let _again = serve(&place);
     top.wait_for("  live");
     top.keys("\x03");

@@ -83,6 +83,7 @@ const LAYERS: [&[&str]; 7] = [
         "config",
         "device_mapper",
         "figures",
+        "given",
         "held",
         "hostile",
         "insertion",
@@ -104,10 +105,10 @@ const LAYERS: [&[&str]; 7] = [
         "tls",
     ],
     &["io"],
-    &["answer", "change", "device", "dirty", "job"],
+    &["answer", "change", "device", "device_table", "dirty", "job"],
     &["caps", "exports", "groups", "report"],
     FRONTENDS,
-    &["daemon", "live", "measured", "opening", "reload"],
+    &["daemon", "exporting", "live", "measured", "opening", "reload"],
     &["control", "fuzzing"],
 ];
 

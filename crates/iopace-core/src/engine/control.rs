@@ -74,6 +74,10 @@ impl Engine {
                 cx.observers.control(Control::Memory(budget));
                 memory.set_budget(queue, cx, &budget);
             }
+            Control::Capacity(capacity) => {
+                config.capacity = capacity;
+                memory.set_capacity(capacity);
+            }
             Control::SetGroup(id, parent, settings) => self.set_group(id, parent, &settings),
             Control::RemoveGroup(id) => self.remove_group(id),
             Control::Recommend(plan) => {

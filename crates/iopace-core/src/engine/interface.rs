@@ -176,6 +176,8 @@ pub enum Control {
     /// A task dirties no more than so many bytes per second from now on; `None`: its cap is gone.
     /// With another policy of stage pace it holds again when one that holds caps is back.
     TaskCap(TaskId, Option<NonZeroU64>),
+    /// The size of the device: no write-back goes beyond it from now on.
+    Capacity(Bytes),
     /// What the device may use of memory from now on.
     Memory(Budget),
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by

@@ -101,6 +101,11 @@ impl Memory {
         }
     }
 
+    /// The device is of that size from now on.
+    pub(super) fn set_capacity(&mut self, capacity: Bytes) {
+        self.capacity = capacity;
+    }
+
     // Buffered writes.
 
     /// A buffered write comes, to that area.

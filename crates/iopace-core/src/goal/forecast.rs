@@ -32,7 +32,7 @@ impl Controller {
     }
 }
 
-/// What there is still to be moved, as far as that is known.
+/// The bytes that are still to be moved, as far as they are known.
 pub(super) fn rest(seen: &Seen) -> Option<Bytes> {
     let expected = seen.expected?;
     match seen.moved < expected {

@@ -91,7 +91,7 @@ fn p3_while_there_is_slack_it_is_idle() {
     for _ in 0..200 {
         assert_eq!(world.run(1, 0, 100 * MB).push.class, Class::Idle, "{}", world.now);
     }
-    // What class idle gives is enough, whatever is needed.
+    // Class idle gives enough, whatever is needed.
     let mut world = World::new(by(1_000), Some(70_000 * MB));
     for _ in 0..700 {
         assert_eq!(world.run(1, 100 * MB, 100 * MB).push.class, Class::Idle, "{}", world.now);

@@ -1,6 +1,8 @@
 //! Why requests wait, in words and numbers, and what would change it.
 
-use super::{BelowReport, DiskReport, WaitCounts, WindowReport};
+use super::{
+    BelowReport, Change, DiskReport, PaceChange, WaitCounts, WindowChange, WindowReport, WriteFile,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -187,6 +189,23 @@ pub struct Remedy {
     pub effect: String,
     /// What others pay for it.
     pub price: String,
+    /// The same as a request to this API; none if it cannot be set while the daemon runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<RemedyChange>,
+}
+
+/// The request that sets a remedy; those about a device are of the device that is explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", content = "body", rename_all = "snake_case")]
+pub enum RemedyChange {
+    /// For `POST /v1/groups/files`.
+    GroupFile(WriteFile),
+    /// For `POST /v1/devices/{name}/scheduler`.
+    Scheduler(Change),
+    /// For `POST /v1/devices/{name}/pace`.
+    Pace(PaceChange),
+    /// For `POST /v1/devices/{name}/window`.
+    Window(WindowChange),
 }
 
 /// Who holds something that there is only so much of.

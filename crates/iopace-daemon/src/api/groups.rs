@@ -22,6 +22,10 @@ pub struct GroupReport {
     pub made: bool,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<String, String>,
+    /// Settings that the kernel has for the cgroup that it stands for: they hold where `files` says
+    /// nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cgroup_files: BTreeMap<String, String>,
 }
 
 /// A group to be made.
@@ -70,8 +74,8 @@ pub struct EffectiveReport {
     pub device: String,
     /// The value as it stands behind the device in the file.
     pub value: String,
-    /// `device` (a line for it), `group` (the group's default), `device default` (what the device
-    /// gives every group) or `built in`.
+    /// `device` (a line for it), `group` (the group's default), `cgroup` (what the kernel has set
+    /// for its cgroup), `device default` (what the device gives every group) or `built in`.
     pub source: String,
 }
 

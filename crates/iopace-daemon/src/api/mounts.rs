@@ -18,6 +18,10 @@ pub struct MountReport {
     /// The group that pays where none fits.
     #[serde(default)]
     pub group: String,
+    /// Whether groups that `map=cgroup` makes have the limits of their cgroups in the kernel:
+    /// `follow` or `ignore`.
+    #[serde(default)]
+    pub cgroup_limits: String,
     /// Files and directories that the kernel knows; each holds a descriptor of the daemon.
     pub known_count: usize,
     /// Files that are open.

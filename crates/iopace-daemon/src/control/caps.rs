@@ -28,7 +28,7 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
     responses((status = 200, description = "The caps", body = CapsReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn list(State(shared): Subject, name: Name) -> Result<Answer<CapsReport>, Refused> {
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     Ok(Answer(report(device, &*shared.subject.groups().proc())))
 }
 
@@ -45,7 +45,7 @@ async fn set(
     sent: Body,
 ) -> Result<Answer<CapsReport>, Refused> {
     let CapChange { pid, bytes_s } = body(sent, r#"{"pid":4711,"bytes_s":5242880}"#)?;
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     let name = &device.info().name;
     if device.status().memory.is_none() {
         return Err(change::nothing_to_pace(device).into());

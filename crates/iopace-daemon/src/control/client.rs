@@ -1,5 +1,6 @@
 //! The asking end of the control socket: blocking calls, one connection each.
 
+mod exports;
 mod groups;
 mod live;
 mod policies;
@@ -169,10 +170,20 @@ impl Client {
         route: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
+        self.call_within(TIMEOUT, method, route, body)
+    }
+
+    fn call_within<T: DeserializeOwned>(
+        &self,
+        timeout: Duration,
+        method: Method,
+        route: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
         let path = self.path.display().to_string();
         let runtime = runtime(&path)?;
         let request = self.request(method, route, &[], body);
-        let asked = async { tokio::time::timeout(TIMEOUT, self.ask(request)).await };
+        let asked = async { tokio::time::timeout(timeout, self.ask(request)).await };
         let (status, body) =
             runtime.block_on(asked).map_err(|_| ClientError::Silent(path.clone()))??;
         if status.is_success() {

@@ -72,7 +72,8 @@ async fn explained(
     if let Some(group) = &group {
         groups.list(group)?;
     }
-    let devices = shared.subject.devices().iter().map(|device| {
+    let open = shared.subject.devices();
+    let devices = open.iter().map(|device| {
         let info = device.info();
         (info.name.clone(), info.rotational)
     });
@@ -162,7 +163,8 @@ impl Asked {
     /// Looks at where time goes on the devices that have something to do, for so long.
     fn look(&mut self, subject: &dyn Controlled, over: Duration) {
         let (reports, groups) = (self.reports(), subject.groups());
-        let find = |name: &str| subject.devices().iter().find(|one| one.info().name == name);
+        let open = subject.devices();
+        let find = |name: &str| open.iter().find(|one| one.info().name == name);
         let wanted = self.devices.iter().enumerate().filter_map(|(place, (name, _))| {
             let device = find(name).filter(|_| below::is_worth_it(&reports, name))?;
             Some((place, &**device))
@@ -280,7 +282,7 @@ mod tests {
         let daemon = null_daemon();
         daemon.live().hub().reader(None).next().await;
         let (_end, ended) = watch::channel(false);
-        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, None);
+        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, (None, None));
         (shared, move || drop(daemon.shutdown()))
     }
 

@@ -15,6 +15,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use iopace_groups::files::{Explained, FILES, FileProblem, FileSpec, Source};
 use iopace_groups::tree::TreeError;
+use std::collections::BTreeMap;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -50,6 +51,7 @@ fn status(error: &GroupError) -> StatusCode {
     use GroupError as Error;
     match error {
         Error::Tree(TreeError::NotFound { .. })
+        | Error::ExportGone
         | Error::NoExport { .. }
         | Error::NoConnection(_)
         | Error::NoProcess(_)
@@ -250,15 +252,25 @@ async fn processes(State(shared): Subject) -> Answer<ProcessesReport> {
 }
 
 fn group_report(info: GroupInfo) -> GroupReport {
-    let GroupInfo { path, exports, connections, processes_count, is_made: made, files } = info;
-    let files = files.into_iter().map(|(file, text)| (file.into(), text)).collect();
-    GroupReport { group: path, exports, connections, processes_count, made, files }
+    let texts = |files: BTreeMap<&str, String>| -> BTreeMap<String, String> {
+        files.into_iter().map(|(file, text)| (file.into(), text)).collect()
+    };
+    GroupReport {
+        group: info.path,
+        exports: info.exports,
+        connections: info.connections,
+        processes_count: info.processes_count,
+        made: info.is_made,
+        files: texts(info.files),
+        cgroup_files: texts(info.cgroup_files),
+    }
 }
 
 fn effective_report(Explained { device, value, source, .. }: Explained) -> EffectiveReport {
     let source = match source {
         Source::Device => "device",
         Source::Group => "group",
+        Source::Cgroup => "cgroup",
         Source::DeviceDefault => "device default",
         Source::BuiltIn => "built in",
     };

@@ -12,6 +12,7 @@ mod caps;
 pub mod client;
 mod door;
 mod explain;
+mod exports;
 mod groups;
 mod guest;
 mod idle_executor;
@@ -37,9 +38,11 @@ pub use port::Port;
 pub use server::{Server, run, serve};
 pub use token::Token;
 
-use crate::api::{ExportReport, MountReport};
+use crate::api::{ExportReport, ExportState, MountReport};
+use crate::config::{DeviceConfig, ExportConfig};
 use crate::daemon::Daemon;
-use crate::device::Device;
+use crate::device_table::DeviceList;
+use crate::exporting::{ExportError, RemovedExport};
 use crate::groups::Groups;
 use crate::live::Hub;
 use std::path::Path;
@@ -48,7 +51,7 @@ use std::sync::Arc;
 /// What can be controlled: the daemon, or a stand-in of a test.
 pub trait Controlled: Send + Sync + 'static {
     /// The devices.
-    fn devices(&self) -> &[Arc<dyn Device>];
+    fn devices(&self) -> DeviceList;
 
     /// Who pays.
     fn groups(&self) -> &Groups;
@@ -71,6 +74,39 @@ pub trait Controlled: Send + Sync + 'static {
     /// The directories that are mounted.
     fn mounts(&self) -> Vec<MountReport>;
 
+    /// The exports as they stand.
+    fn export_states(&self) -> Vec<ExportState> {
+        Vec::new()
+    }
+
+    /// See [`Daemon::add_export`].
+    ///
+    /// # Errors
+    /// See [`ExportError`]; a stand-in takes none.
+    fn add_export(
+        &self,
+        _export: ExportConfig,
+        _device: Option<&DeviceConfig>,
+    ) -> Result<(), ExportError> {
+        Err(ExportError::NoSocket)
+    }
+
+    /// See [`Daemon::remove_export`].
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    fn remove_export(&self, name: &str, _disconnects: bool) -> Result<RemovedExport, ExportError> {
+        Err(ExportError::NoExport { name: name.into(), known: Vec::new() })
+    }
+
+    /// See [`Daemon::resize_export`].
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    fn resize_export(&self, name: &str, _to: Option<u64>) -> Result<(u64, u64), ExportError> {
+        Err(ExportError::NoExport { name: name.into(), known: Vec::new() })
+    }
+
     /// The configuration file that it was started with.
     fn config_file(&self) -> Option<&Path> {
         None
@@ -78,7 +114,7 @@ pub trait Controlled: Send + Sync + 'static {
 }
 
 impl Controlled for Daemon {
-    fn devices(&self) -> &[Arc<dyn Device>] {
+    fn devices(&self) -> DeviceList {
         Daemon::devices(self)
     }
 
@@ -91,14 +127,14 @@ impl Controlled for Daemon {
     }
 
     fn exports(&self) -> Vec<ExportReport> {
-        let groups = Daemon::groups(self).export_groups();
-        let exports = Daemon::exports(self).zip(groups).map(|(export, group)| ExportReport {
-            name: export.name.clone(),
-            device: export.device.clone(),
-            read_only: export.read_only,
+        let states = Daemon::export_states(self).into_iter();
+        let report = |ExportState { name, device, read_only, group, .. }| ExportReport {
+            name,
+            device,
+            read_only,
             group,
-        });
-        exports.collect()
+        };
+        states.map(report).collect()
     }
 
     fn uris(&self) -> Vec<String> {
@@ -115,6 +151,26 @@ impl Controlled for Daemon {
 
     fn mounts(&self) -> Vec<MountReport> {
         Daemon::mounts(self).reports()
+    }
+
+    fn export_states(&self) -> Vec<ExportState> {
+        Daemon::export_states(self)
+    }
+
+    fn add_export(
+        &self,
+        export: ExportConfig,
+        device: Option<&DeviceConfig>,
+    ) -> Result<(), ExportError> {
+        Daemon::add_export(self, export, device)
+    }
+
+    fn remove_export(&self, name: &str, disconnects: bool) -> Result<RemovedExport, ExportError> {
+        Daemon::remove_export(self, name, disconnects)
+    }
+
+    fn resize_export(&self, name: &str, to: Option<u64>) -> Result<(u64, u64), ExportError> {
+        Daemon::resize_export(self, name, to)
     }
 
     fn config_file(&self) -> Option<&Path> {

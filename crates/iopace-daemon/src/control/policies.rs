@@ -36,7 +36,7 @@ async fn change_pace(
     sent: Body,
 ) -> Result<Answer<DeviceReport>, Refused> {
     let change: PaceChange = body(sent, r#"{"policy":"rate"}"#)?;
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     change::apply_pace(device, &change)?;
     tracing::info!(device = device.info().name, policy = change.policy, "pacing changed");
     Ok(Answer(report::device(device)))
@@ -54,7 +54,7 @@ async fn change_window(
     sent: Body,
 ) -> Result<Answer<DeviceReport>, Refused> {
     let change: WindowChange = body(sent, r#"{"policy":"latency","depth":16}"#)?;
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     change::apply_window(device, &change)?;
     let WindowChange { policy, depth } = &change;
     tracing::info!(device = device.info().name, policy, depth, "window changed");

@@ -154,6 +154,10 @@ impl Door for PortDoor {
     }
 }
 
+/// Marks a request that came by the port: whoever has the token may have sent it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByPort;
+
 /// Who may come in.
 #[derive(Debug)]
 struct Gate {
@@ -227,9 +231,12 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     first.to_str().ok().filter(|_| all.next().is_none())
 }
 
-async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let mut answer = match gate.check(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            request.extensions_mut().insert(ByPort);
+            next.run(request).await
+        }
         Err(refused) => refused.into_response(),
     };
     let is_unauthorized = answer.status() == StatusCode::UNAUTHORIZED;

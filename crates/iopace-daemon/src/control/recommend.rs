@@ -40,7 +40,7 @@ async fn recommended(
     State(shared): Subject,
     name: Name,
 ) -> Result<Answer<RecommendReport>, Refused> {
-    Ok(Answer(told(&shared, find(&shared, name)?)))
+    Ok(Answer(told(&shared, &*find(&shared, name)?)))
 }
 
 /// Tries settings beside those of a device, from the beginning.
@@ -55,7 +55,7 @@ async fn recommend(
     sent: Body,
 ) -> Result<Answer<RecommendReport>, Refused> {
     let change: RecommendChange = body(sent, r#"{"scheduler":"fair","pace":"rate"}"#)?;
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     apply(device, &change)?;
     tracing::info!(device = device.info().name, ?change, "recommend mode");
     Ok(Answer(told(&shared, device)))
@@ -67,7 +67,7 @@ async fn recommend(
     responses((status = 200, description = "Nothing is tried then", body = RecommendReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn end(State(shared): Subject, name: Name) -> Result<Answer<RecommendReport>, Refused> {
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     let before = told(&shared, device);
     shared.subject.groups().end_recommend(&device.info().name);
     tracing::info!(device = device.info().name, "recommend mode ended");
@@ -88,8 +88,8 @@ async fn recommend_group(
     let RecommendFile { group, file, text } = body(sent, example)?;
     shared.subject.groups().recommend(&group, file.as_deref(), text.as_deref())?;
     tracing::info!(group, file, text, "group in recommend mode");
-    let devices = shared.subject.devices().iter();
-    Ok(Answer(devices.map(|device| told(&shared, &**device)).collect()))
+    let devices = shared.subject.devices();
+    Ok(Answer(devices.iter().map(|device| told(&shared, &**device)).collect()))
 }
 
 fn tried(shared: &Shared, device: &str) -> Vec<TriedGroup> {

@@ -1,11 +1,11 @@
 //! The routes of the control API: what is asked for, and what is answered.
 
 use super::admission::Guest;
-use super::groups;
 use super::metrics::{Format, Scrape};
 use super::refused::{Answer, Refused};
 use super::shared::{BODY_BYTES_MAX, Body, Name, ROUTES, Shared, Subject, body, find};
 use super::{caps, explain, idle_executor, openapi, policies, recommend, record, stream};
+use super::{exports, groups};
 use crate::api::{
     Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
     SchedulerWarning,
@@ -39,6 +39,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .merge(recommend::router())
         .merge(record::router())
         .merge(groups::router())
+        .merge(exports::router())
         .merge(stream::router())
         .merge(explain::router())
 }
@@ -67,6 +68,7 @@ async fn status(State(shared): Subject) -> Answer<DaemonReport> {
         exports: subject.exports(),
         uris: subject.uris(),
         config: subject.config_file().map(|path| path.display().to_string()),
+        control: shared.control.clone(),
         http: shared.http.clone(),
     })
 }
@@ -85,7 +87,7 @@ async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
     responses((status = 200, description = "The device", body = DeviceReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
-    Ok(Answer(report::device(find(&shared, name)?)))
+    Ok(Answer(report::device(&*find(&shared, name)?)))
 }
 
 /// Metrics as OpenMetrics text, or as Prometheus' own to those who accept `text/plain` only.
@@ -157,7 +159,7 @@ async fn change_scheduler(
     sent: Body,
 ) -> Result<Answer<DeviceReport>, Refused> {
     let change: Change = body(sent, r#"{"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#)?;
-    let device = find(&shared, name)?;
+    let device = &*find(&shared, name)?;
     change::apply(device, &change)?;
     let warnings = report::warnings(device, shared.subject.groups());
     let report = DeviceReport { warnings, ..report::device(device) };

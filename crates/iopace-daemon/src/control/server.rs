@@ -8,6 +8,7 @@ use super::idle_executor::{IdleExecutor, PATIENCE};
 use super::port::Port;
 use super::routes::router;
 use super::shared::Shared;
+use crate::given::{GivenAddress, GivenSocket};
 use crate::listener::bind_unix;
 use crate::start_error::StartError;
 use axum::Router;
@@ -35,8 +36,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the socket's path, so that no other one's socket is removed.
-    identity: (u64, u64),
+    /// Device and inode of the socket's path, so that no other one's socket is removed; of one that
+    /// was given none, as it stays.
+    identity: Option<(u64, u64)>,
 }
 
 impl Server {
@@ -46,14 +48,27 @@ impl Server {
     /// The path with what is wrong and what to do.
     pub fn bind(path: &Path) -> Result<Server, StartError> {
         let listener = bind_unix(path).map_err(|error| match error {
-            StartError::SocketBusy(path) => StartError::ControlBusy(path),
+            StartError::SocketBusy(path, by) => StartError::ControlBusy(path, by),
             other => other,
         })?;
         let metadata = fs::symlink_metadata(path);
         let metadata =
             metadata.map_err(|error| StartError::bind(&path.display().to_string(), &error))?;
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = Some((metadata.dev(), metadata.ino()));
         Ok(Server { listener, path: path.to_owned(), identity })
+    }
+
+    /// A socket that a service manager has made. Whoever else may connect to it, only the daemon's
+    /// own user and root are heard.
+    ///
+    /// # Errors
+    /// It is no Unix socket with a path.
+    pub fn given(socket: &GivenSocket) -> Result<Server, StartError> {
+        let GivenAddress::Unix(Some(path)) = &socket.at else {
+            return Err(StartError::NotASocket(format!("the given socket '{}'", socket.name)));
+        };
+        let fd = socket.open().map_err(|error| StartError::bind(&socket.name, &error))?;
+        Ok(Server { listener: fd.into(), path: path.clone(), identity: None })
     }
 
     /// Where it is bound.
@@ -91,7 +106,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
-    let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
+    let doors = (control.as_ref().map(Server::path), port.as_ref().map(Port::report));
+    let shared = Shared::new(subject, ended.clone(), doors);
     let (api, aside) = (router(shared).layer(from_fn(in_turn)), IdleExecutor::start());
     let control = async {
         if let Some(control) = &control {
@@ -116,7 +132,7 @@ pub async fn run(
 impl Drop for Server {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
-        if found.is_ok_and(|identity| identity == self.identity) {
+        if found.is_ok_and(|identity| Some(identity) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -12,6 +12,7 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path as InPath, State};
 use axum::http::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
@@ -26,7 +27,7 @@ pub const STREAMS_MAX: usize = 256;
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
-                                 /v1/groups/files, /v1/groups/stat, /v1/connections, \
+                                 /v1/groups/files, /v1/groups/stat, /v1/exports, /v1/connections, \
                                  /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
                                  /v1/devices/NAME/record, \
                                  /v1/devices/NAME/pace/caps; POST \
@@ -34,7 +35,8 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
                                  /v1/groups, /v1/groups/files, /v1/groups/move, \
-                                 /v1/groups/recommend; DELETE /v1/groups, \
+                                 /v1/groups/recommend, /v1/exports, /v1/exports/resize; \
+                                 DELETE /v1/groups, /v1/exports, \
                                  /v1/devices/NAME/recommend";
 
 pub(super) type Subject = State<Shared>;
@@ -53,6 +55,8 @@ pub(super) struct Shared {
     pub(super) looks: Arc<Semaphore>,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
+    /// Where the control socket is, if there is one.
+    pub(super) control: Option<String>,
     pub(super) http: Option<HttpReport>,
 }
 
@@ -60,25 +64,28 @@ impl Shared {
     pub(super) fn new(
         subject: Arc<dyn Controlled>,
         ended: watch::Receiver<bool>,
-        http: Option<HttpReport>,
+        (control, http): (Option<&Path>, Option<HttpReport>),
     ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (scrapes, explains) = (Turns::new(), Turns::new());
         let (started, looks) = (clock::now(), Arc::new(Semaphore::new(1)));
-        Shared { subject, started, streams, scrapes, explains, looks, ended, http }
+        // Whoever pastes a command may be elsewhere.
+        let control = control.map(|path| std::path::absolute(path).unwrap_or(path.to_owned()));
+        let control = control.map(|path| path.display().to_string());
+        Shared { subject, started, streams, scrapes, explains, looks, ended, control, http }
     }
 }
 
 /// A device's name in the path.
 pub(super) type Name = Result<InPath<String>, PathRejection>;
 
-pub(super) fn find(shared: &Shared, name: Name) -> Result<&dyn Device, Refused> {
+pub(super) fn find(shared: &Shared, name: Name) -> Result<Arc<dyn Device>, Refused> {
     let InPath(name) = name.map_err(|rejection| {
         Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
     })?;
     let devices = shared.subject.devices();
     let found = devices.iter().find(|device| device.info().name == name);
-    found.map(|device| &**device).ok_or_else(|| {
+    found.cloned().ok_or_else(|| {
         let names: Vec<&str> = devices.iter().map(|device| &*device.info().name).collect();
         Refused::new(
             StatusCode::NOT_FOUND,

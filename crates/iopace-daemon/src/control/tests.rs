@@ -15,6 +15,7 @@ use super::shared::BODY_BYTES_MAX;
 use crate::api::{Action, Change, ExportReport, MountReport};
 use crate::config::GroupConfig;
 use crate::device::Device;
+use crate::device_table::DeviceList;
 use crate::groups::Groups;
 use crate::live::{Hub, Live};
 use fake::Fake;
@@ -36,14 +37,14 @@ impl Subject {
     fn with_groups(devices: Vec<Arc<dyn Device>>, groups: &[GroupConfig]) -> Subject {
         let groups = Groups::start(groups, &[], devices.clone()).expect("good groups");
         let groups = Arc::new(groups);
-        let live = Live::start(&devices, Arc::clone(&groups)).expect("a thread");
+        let live = Live::start(Arc::clone(&groups)).expect("a thread");
         Subject(devices, groups, live)
     }
 }
 
 impl Controlled for Subject {
-    fn devices(&self) -> &[Arc<dyn Device>] {
-        &self.0
+    fn devices(&self) -> DeviceList {
+        self.0.clone().into()
     }
 
     fn groups(&self) -> &Groups {
@@ -78,6 +79,7 @@ impl Controlled for Subject {
         vec![MountReport {
             rules: Vec::new(),
             group: "/".into(),
+            cgroup_limits: "follow".into(),
             mountpoint,
             device,
             known_count,
@@ -339,9 +341,10 @@ fn the_socket_is_private_and_leaves_nothing() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: a daemon is controlled there already; stop it, choose another --control, or say \
-             --no-control",
-            path.display()
+            "{}: a daemon is controlled there already (pid {}); stop it, choose another \
+             --control, or say --no-control",
+            path.display(),
+            std::process::id()
         )
     );
     bench.client().status().expect("not disturbed");

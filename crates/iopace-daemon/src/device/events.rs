@@ -113,6 +113,14 @@ impl EventLog {
         });
     }
 
+    /// A write into the page cache has failed. Given up with who asked for it, it is no failure of
+    /// the disk.
+    pub(crate) fn write_failed(&mut self, now: Instant, extent: Extent, error: &io::Error) {
+        if error.kind() != io::ErrorKind::Interrupted {
+            self.failed(now, (Op::Write, extent), error);
+        }
+    }
+
     pub(crate) fn kept(&self) -> Vec<LoggedEvent> {
         self.kept.iter().cloned().collect()
     }

@@ -32,7 +32,6 @@ use iopace_core::request::{Area, Op, Outcome};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::pump::Pump;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -177,10 +176,7 @@ impl FileDevice {
                         job.progress.written += written;
                         job.progress.failed(&error);
                         outcome = Outcome::Failed(disk_error(&error));
-                        // Given up with who asked for it, it is no failure of the disk.
-                        if error.kind() != io::ErrorKind::Interrupted {
-                            inner.events.failed(now, (Op::Write, extent), &error);
-                        }
+                        inner.events.write_failed(now, extent, &error);
                     }
                 }
                 if last || !ok {

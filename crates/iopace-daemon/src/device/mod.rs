@@ -8,9 +8,11 @@ pub mod file;
 mod limited;
 pub(crate) mod pieces;
 mod portion;
+mod resize;
 mod shell;
 
 pub use events::EventLog;
+pub use resize::ResizeError;
 
 use crate::below::Below;
 use crate::clock;
@@ -32,9 +34,11 @@ use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use iopace_core::{sched, window};
+use std::any::Any;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Weak;
 use std::thread;
 
 /// What a device is, fixed from its start.
@@ -48,7 +52,7 @@ pub struct DeviceInfo {
     pub path: Option<PathBuf>,
     /// The model of an emulated disk.
     pub model: Option<String>,
-    /// Its size in bytes; [`u64::MAX`] of a directory.
+    /// Its size in bytes when it was opened; [`u64::MAX`] of a directory.
     pub size_bytes: u64,
     /// Whether it refuses writes.
     pub read_only: bool,
@@ -223,6 +227,26 @@ pub(crate) fn thresholds(config: &DeviceConfig, limit: Bytes) -> Thresholds {
 pub trait Device: Tick {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
+
+    /// Its size in bytes as of now; [`u64::MAX`] of a directory.
+    fn size_bytes(&self) -> u64 {
+        self.info().size_bytes
+    }
+
+    /// Has it reach as far as its file or disk does by now, after that was made `to` bytes long if
+    /// that is named. Its size then, in bytes.
+    ///
+    /// # Errors
+    /// See [`ResizeError`]; nothing is changed then.
+    fn resize(&self, _to: Option<u64>, _may_shrink: bool) -> Result<u64, ResizeError> {
+        Err(ResizeError::Fixed(self.info().kind))
+    }
+
+    /// Gives the lock of its file away: nobody uses the device any more. As long as the result can
+    /// be upgraded, a file of it is not closed yet.
+    fn let_go(&self) -> Weak<dyn Any + Send + Sync> {
+        Weak::<()>::new()
+    }
 
     /// Reads from the page cache into `into`, if all of it is there and no disk is needed, and no
     /// limit of the group has to be asked.

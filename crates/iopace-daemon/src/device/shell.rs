@@ -10,6 +10,7 @@ use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
 use super::limited::Limited;
 use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
+use super::{ResizeError, resize};
 use crate::answer::Touched;
 use crate::clock;
 use crate::config::DeviceConfig;
@@ -27,6 +28,7 @@ use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use iopace_disk::pump::{Backend, Pump, Turned};
+use std::any::Any;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -247,6 +249,27 @@ impl<D: Behind> Device for D {
         &self.shell().info
     }
 
+    fn size_bytes(&self) -> u64 {
+        self.shell().file.size_bytes()
+    }
+
+    fn resize(&self, to: Option<u64>, may_shrink: bool) -> Result<u64, ResizeError> {
+        let Shell { info, file, .. } = self.shell();
+        if info.model.is_some() || file.is_directory() {
+            return Err(ResizeError::Fixed(info.kind));
+        }
+        let size = resize::resize(file, to, (info.read_only, may_shrink))?;
+        // Write-back reaches as far before anybody is told that he may.
+        let told = self.control(Control::Capacity(Bytes(size)));
+        told.expect("a size may always be set");
+        file.set_size(size);
+        Ok(size)
+    }
+
+    fn let_go(&self) -> Weak<dyn Any + Send + Sync> {
+        self.shell().file.let_go()
+    }
+
     fn read_cached(&self, group: GroupId, extent: Extent, into: &mut [u8]) -> bool {
         self.shell().hits(group, |file| file.read_cached(into, extent.offset().get()).is_ok())
     }
@@ -279,6 +302,7 @@ impl<D: Behind> Device for D {
             self.submit(&mut vec![make()]);
             return None;
         }
+        let extent = who.2.extent;
         let id = self.turn(Caller::Writer, |inner, now, outside| {
             let passed = inner.pump.write_at_once(now, who, make, outside);
             passed.map_err(|first| inner.note(first)).ok()
@@ -287,6 +311,9 @@ impl<D: Behind> Device for D {
         let ok = written.is_ok();
         self.shell().buffered_writes.fetch_add(u64::from(ok), Relaxed);
         self.turn(Caller::Writer, |inner, now, _| {
+            if let Err((_, error)) = &written {
+                inner.events.write_failed(now, extent, error);
+            }
             inner.pump.handle(now, Input::Wrote { id, ok });
         });
         Some(written)

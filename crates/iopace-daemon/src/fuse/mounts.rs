@@ -11,7 +11,7 @@ use super::in_use;
 use super::mounting::claim::Claim;
 use super::mounting::region::Region;
 use super::mounting::walk::OpenDirectory;
-use super::mounting::{MountError, inherited_flags, shown};
+use super::mounting::{MountError, inherited_flags};
 use super::record::{self, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
@@ -203,11 +203,8 @@ pub(super) fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), 
     if let Some(path) = config.control.iter().find(|path| under(path)) {
         return refuse(path, "name another place with --control");
     }
-    let unix = config.listen.iter().filter_map(|listen| match listen {
-        Listen::Unix(path) => Some(path),
-        Listen::Tcp(_) => None,
-    });
-    match { unix }.find(|path| under(path)) {
+    let mut unix = config.listen.iter().filter_map(Listen::own_path);
+    match unix.find(|path| under(path)) {
         Some(path) => refuse(path, "name another place with --socket"),
         None => Ok(()),
     }
@@ -256,7 +253,7 @@ fn start_one(
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,
         flags: flags | config.flags,
-        ..Options::new(shown(&directory))
+        ..Options::new(mount_table::source_of(&directory))
     };
     let (this, at) = (Arc::downgrade(mounts), mountpoint.path.clone());
     // Held while it is mounted, so that an end that comes at once finds it in the list.
@@ -340,6 +337,7 @@ impl Mounts {
             device: mount.device.clone(),
             rules: mount.who.rules().all().iter().map(ToString::to_string).collect(),
             group: mount.who.rules().default_group().into(),
+            cgroup_limits: mount.who.rules().cgroup_limits().word().into(),
             known_count: mount.tree.inodes_known(),
             open_count: mount.tree.files_open(),
             kept_count: mount.backing.kept_count(),

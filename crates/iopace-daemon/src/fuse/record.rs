@@ -4,7 +4,7 @@
 //! when all that was written through the mount is durable. Only records that root or we ourselves
 //! have put there are believed, see [`runtime_files`](crate::runtime_files).
 
-use crate::mount_table::Entry;
+use crate::mount_table::{Entry, source_of};
 use crate::runtime_files::{Kept, trusted};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,18 @@ pub struct Record {
     pub control: Option<PathBuf>,
     /// The daemon's log, if it goes to a file.
     pub log: Option<PathBuf>,
+}
+
+impl Record {
+    /// Whether an entry of a table of mounts is this mount, which had that connection number. The
+    /// number alone does not say so: the kernel gives it to the next mount as soon as nobody uses
+    /// this one, and a daemon has its own in hand for longer. So long no other mount is of its
+    /// directory.
+    pub fn is_of(&self, connection: u32, entry: &Entry) -> bool {
+        entry.is_ours()
+            && entry.connection() == connection
+            && entry.source == Path::new(&source_of(&self.directory))
+    }
 }
 
 /// Writes the record of the mount with that connection number into `runtime`.
@@ -156,9 +168,13 @@ mod tests {
         assert_eq!(held(&places).first().map(|(number, _)| *number), Some(52));
         let elsewhere = Entry { mountpoint: "/else".into(), ..entry.clone() };
         assert!(find(&places, &elsewhere).is_none());
+        assert!(record.is_of(52, &entry) && record.is_of(52, &elsewhere));
+        let next = Entry { source: "/other".into(), ..entry.clone() };
+        assert!(!record.is_of(52, &next) && !record.is_of(53, &entry));
         let again = keep(runtime.path(), 52, &record).expect("in the place of an old one");
         drop(kept);
         assert!(!seen.is_held());
+        assert!(find(&places, &entry).expect("the new one's stays").is_held());
         drop(again);
         assert!(find(&places, &entry).is_none());
     }

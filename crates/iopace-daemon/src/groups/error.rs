@@ -21,6 +21,9 @@ pub enum GroupError {
         /// What there is.
         known: Vec<String>,
     },
+    /// It was removed in this moment.
+    #[error("the export is removed")]
+    ExportGone,
     /// No such connection, or it has opened no export yet.
     #[error("no connection {0} has an export open; 'iopace group list' shows those that have")]
     NoConnection(u64),

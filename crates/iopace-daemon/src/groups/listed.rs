@@ -1,7 +1,7 @@
 //! Groups as they are listed: the text of all that is set, made without a lock.
 
-use super::GroupInfo;
 use super::processes::is_there;
+use super::{GroupInfo, State};
 use crate::process::{Proc, Process};
 use iopace_core::request::GroupId;
 use iopace_groups::files::FILES;
@@ -19,6 +19,23 @@ pub(super) struct Payers {
     pub(super) moved: Vec<(GroupId, Process)>,
     /// Groups that were made for callers.
     pub(super) made: BTreeSet<GroupId>,
+}
+
+impl State {
+    /// One look at exports, connections and processes.
+    pub(super) fn payers(&self) -> Payers {
+        let (processes, moved) = self.processes.counts();
+        let made = self.made.made();
+        let mut payers = Payers { processes, moved, made, ..Payers::default() };
+        for export in self.exports.values() {
+            payers.exports.entry(export.group).or_default().push(export.name.clone());
+        }
+        for (number, member) in &self.members {
+            let group = member.payer.group();
+            payers.connections.entry(group).or_default().push(*number);
+        }
+        payers
+    }
 }
 
 impl Payers {
@@ -45,13 +62,16 @@ impl Payers {
             processes_count: self.processes.remove(&id).unwrap_or_default(),
             is_made: self.made.contains(&id),
             files: files(tree, id),
+            cgroup_files: tree.cgroup_files(id).into_iter().collect(),
         }
     }
 }
 
 /// What is set for a group: the files that say something else than those of a new one.
 pub(super) fn files(tree: &Tree, id: GroupId) -> BTreeMap<&'static str, String> {
-    settings(tree, id).filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
+    // Over a cgroup with a weight, that of a new one is not said.
+    let all = settings(tree, id).filter(|(_, text)| !text.is_empty());
+    all.filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
 }
 
 /// The files of a group for which nothing is set: some say what is built in.

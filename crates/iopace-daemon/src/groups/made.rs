@@ -4,8 +4,11 @@
 //! when it was unused for a while. One that a user makes too, or sets something for, is the
 //! user's from then on and stays.
 
+use super::cgroups::LookedCgroup;
 use super::{GroupError, GroupInfo, Groups, State};
+use crate::device_table::names;
 use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED};
+use crate::process::Hierarchy;
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
 use iopace_groups::tree::{Tree, TreeError};
@@ -32,6 +35,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) base: GroupId,
     /// Names of groups below it, made if they are missing.
     pub(crate) below: &'a [String],
+    /// The cgroup that the last of these stands for, and the hierarchy in which it has limits, if
+    /// the groups are to have these.
+    pub(crate) limiting: Option<(Hierarchy, &'a str)>,
     /// A group in that one, with something set for it.
     pub(crate) class: Option<Setting>,
     /// The user for whom groups are made.
@@ -125,9 +131,17 @@ impl Groups {
         Ok(state.made.claim(id))
     }
 
-    /// The group that is wanted, or the nearest above it where it cannot be made.
-    pub(super) fn make(&self, state: &mut State, base: GroupId, wanted: &Wanted<'_>) -> GroupId {
+    /// The group that is wanted, or the nearest above it where it cannot be made. `cgroups`: what
+    /// those that are wanted below stand for, where that was looked at.
+    pub(super) fn make(
+        &self,
+        state: &mut State,
+        base: GroupId,
+        wanted: &Wanted<'_>,
+        cgroups: Vec<Option<LookedCgroup>>,
+    ) -> GroupId {
         let mut at = base;
+        let mut cgroups = cgroups.into_iter();
         for name in wanted.below {
             match self.child(state, at, name, (None, wanted.uid)) {
                 Ok(child) => at = child,
@@ -135,6 +149,9 @@ impl Groups {
                     state.made.warn(&error);
                     return at;
                 }
+            }
+            if let Some(looked) = cgroups.next().flatten() {
+                self.follow(state, at, looked);
             }
         }
         let Some(class) = &wanted.class else { return at };
@@ -163,7 +180,7 @@ impl Groups {
         self.reap(state);
         let id = state.tree.create(&path)?;
         if let Some(Setting { file, text, .. }) = class {
-            let written = state.tree.write(id, file, text, &self.names());
+            let written = state.tree.write(id, file, text, &names(&self.devices()));
             written.expect("weights and classes may always be set");
         }
         self.tell_all(state, id);

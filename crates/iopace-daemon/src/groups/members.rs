@@ -6,20 +6,23 @@
 use super::payer::Payer;
 use super::{GroupError, Groups, State};
 use iopace_core::request::GroupId;
-use iopace_groups::tree::{Tree, TreeError};
+use iopace_groups::tree::Tree;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// An export and its group.
-pub(super) struct Export {
+pub(super) struct PaidExport {
     pub(super) name: String,
     pub(super) group: GroupId,
+    /// It is about to be removed: nobody opens it any more.
+    pub(super) is_closing: bool,
 }
 
 /// A connection with an export open; its group is in its payer.
 pub(super) struct Member {
     pub(super) payer: Arc<Payer>,
-    /// The place of its export.
+    /// The number of its export.
     pub(super) export: usize,
     /// It has a group of its own and does not follow its export.
     pub(super) is_moved: bool,
@@ -43,13 +46,14 @@ pub struct ConnectionInfo {
 }
 
 impl State {
-    /// The place of an export.
+    /// The number of an export.
     ///
     /// # Errors
     /// There is none of that name.
     pub(super) fn export(&self, name: &str) -> Result<usize, GroupError> {
-        self.exports.iter().position(|known| known.name == name).ok_or_else(|| {
-            let known = self.exports.iter().map(|export| export.name.clone()).collect();
+        let found = self.exports.iter().find(|(_, known)| known.name == name);
+        found.map(|(number, _)| *number).ok_or_else(|| {
+            let known = self.exports.values().map(|export| export.name.clone()).collect();
             GroupError::NoExport { name: name.into(), known }
         })
     }
@@ -63,10 +67,12 @@ impl Groups {
         infos.collect()
     }
 
-    /// The path of the group of each export, in the order of the configuration.
-    pub fn export_groups(&self) -> Vec<String> {
+    /// The path of the group of each export, by its number.
+    pub fn export_groups(&self) -> BTreeMap<usize, String> {
         let state = self.lock();
-        state.exports.iter().map(|export| state.tree.path(export.group)).collect()
+        let path =
+            |(number, export): (&usize, &PaidExport)| (*number, state.tree.path(export.group));
+        state.exports.iter().map(path).collect()
     }
 
     /// How often an export has got another group: as long as this stays, none has.
@@ -81,18 +87,19 @@ impl Groups {
     pub fn move_export(&self, export: &str, path: &str) -> Result<(), GroupError> {
         let mut state = self.lock();
         let group = state.tree.find(path)?;
-        let place = state.export(export)?;
-        self.move_export_in(&mut state, place, group);
+        let number = state.export(export)?;
+        self.move_export_in(&mut state, number, group);
         Ok(())
     }
 
-    /// The same for the export at this place, under the lock.
-    pub(super) fn move_export_in(&self, state: &mut State, place: usize, group: GroupId) {
+    /// The same for the export of this number, under the lock.
+    pub(super) fn move_export_in(&self, state: &mut State, number: usize, group: GroupId) {
         let State { tree, exports, members, .. } = state;
+        let Some(export) = exports.get_mut(&number) else { return };
         tree.add_member(group);
-        tree.remove_member(exports[place].group);
-        exports[place].group = group;
-        let follow = |member: &&Member| member.export == place && !member.is_moved;
+        tree.remove_member(export.group);
+        export.group = group;
+        let follow = |member: &&Member| member.export == number && !member.is_moved;
         for member in members.values().filter(follow) {
             member.move_to(tree, group);
         }
@@ -119,11 +126,13 @@ impl Groups {
         (number, payer, certificate): (u64, &Arc<Payer>, Option<&str>),
         export: usize,
         named: Option<&str>,
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), GroupError> {
         let mut state = self.lock();
+        let open = state.exports.get(&export).filter(|export| !export.is_closing);
+        let of_export = open.ok_or(GroupError::ExportGone)?.group;
         let group = match named {
             Some(path) => state.tree.find(path)?,
-            None => state.exports[export].group,
+            None => of_export,
         };
         state.tree.add_member(group);
         payer.set(group);
@@ -154,9 +163,10 @@ impl Member {
 
 impl State {
     fn connection(&self, number: u64, member: &Member) -> ConnectionInfo {
+        let export = self.exports.get(&member.export);
         ConnectionInfo {
             number,
-            export: self.exports[member.export].name.clone(),
+            export: export.map(|export| export.name.clone()).unwrap_or_default(),
             group: self.tree.path(member.payer.group()),
             is_moved: member.is_moved,
             certificate: member.certificate.clone(),

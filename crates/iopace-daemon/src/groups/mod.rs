@@ -8,7 +8,9 @@
 //! gathered by a connection that will submit it. [`Groups`] looks for such numbers whenever a group
 //! is made or removed.
 
+mod cgroups;
 mod error;
+mod exports;
 mod listed;
 mod made;
 mod members;
@@ -33,18 +35,20 @@ pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;
+pub use write::by_name;
 
 use crate::config::{ExportConfig, GroupConfig};
 use crate::device::Device;
+use crate::device_table::{DeviceList, DeviceTable, names};
 use crate::process::{Kernel, Proc};
 use crate::start_error::StartError;
+use cgroups::Cgroups;
 use iopace_core::engine::Control;
 use iopace_core::request::GroupId;
 use iopace_groups::files::{Explained, FILES};
 use iopace_groups::tree::{Tree, TreeError};
-use listed::Payers;
 use made::Made;
-use members::{Export, Member};
+use members::{Member, PaidExport};
 use processes::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -52,9 +56,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The groups of a daemon.
 pub struct Groups {
-    devices: Vec<Arc<dyn Device>>,
-    /// The devices' names, in the same order.
-    names: Vec<String>,
+    /// It changes under the lock of the state only.
+    devices: Arc<DeviceTable>,
     proc: Arc<dyn Proc>,
     state: Mutex<State>,
     /// How often an export has got another group.
@@ -63,10 +66,12 @@ pub struct Groups {
 
 struct State {
     tree: Tree,
-    exports: Vec<Export>,
+    /// By their numbers, which grow.
+    exports: BTreeMap<usize, PaidExport>,
     members: BTreeMap<u64, Member>,
     processes: Processes,
     made: Made,
+    cgroups: Cgroups,
     /// What is tried for groups.
     tried: recommend::Tried,
     /// Groups that the devices know.
@@ -88,35 +93,38 @@ pub struct GroupInfo {
     pub is_made: bool,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<&'static str, String>,
+    /// Settings that the kernel has for the cgroup that it stands for.
+    pub cgroup_files: BTreeMap<&'static str, String>,
 }
 
 /// The path of a group, and what it did on each device.
 pub type OnDevices = (String, Vec<GroupOnDevice>);
 
 impl Groups {
-    /// Makes the configured groups and tells the devices of all.
+    /// Makes the configured groups and tells the devices of all; below the paths that are `mapped`,
+    /// groups stand for cgroups.
     ///
     /// # Errors
     /// A group that cannot be made, a setting that cannot be written, or an export of a group that
     /// there is not.
-    pub fn start(
+    pub fn mapping(
+        mapped: &[&str],
         groups: &[GroupConfig],
         exports: &[ExportConfig],
         devices: Vec<Arc<dyn Device>>,
     ) -> Result<Groups, StartError> {
-        let names: Vec<String> = devices.iter().map(|device| device.info().name.clone()).collect();
         let given = devices.iter().map(|device| device.info());
         let given: Vec<DeviceSlots> =
             given.map(|info| (info.name.clone(), info.nr_group_requests)).collect();
-        let mut tree = configured(groups, &given)
+        let mut tree = configured(groups, &given, mapped)
             .map_err(|wrong| StartError::Group(wrong.error.to_string()))?;
-        let mut all = Vec::new();
-        for ExportConfig { name, group, .. } in exports {
+        let mut all = BTreeMap::new();
+        for (number, ExportConfig { name, group, .. }) in exports.iter().enumerate() {
             let group = tree
                 .find(group)
                 .map_err(|error| StartError::ExportGroup { export: name.clone(), error })?;
             tree.add_member(group);
-            all.push(Export { name: name.clone(), group });
+            all.insert(number, PaidExport { name: name.clone(), group, is_closing: false });
         }
         let state = State {
             tree,
@@ -124,13 +132,13 @@ impl Groups {
             members: BTreeMap::new(),
             processes: Processes::default(),
             made: Made::default(),
+            cgroups: Cgroups::default(),
             tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
         let proc = Arc::new(Kernel);
         let groups = Groups {
-            devices,
-            names,
+            devices: Arc::new(DeviceTable::new(devices)),
             proc,
             state: Mutex::new(state),
             exports_moved: AtomicU64::new(0),
@@ -160,8 +168,13 @@ impl Groups {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn names(&self) -> Vec<&str> {
-        self.names.iter().map(String::as_str).collect()
+    fn devices(&self) -> DeviceList {
+        self.devices.all()
+    }
+
+    /// The devices.
+    pub fn device_table(&self) -> &Arc<DeviceTable> {
+        &self.devices
     }
 
     /// Tells one device what holds for a group.
@@ -175,7 +188,7 @@ impl Groups {
     /// Tells all devices of a group, once.
     fn tell_all(&self, state: &mut State, id: GroupId) {
         if state.told.insert(id) {
-            for device in &self.devices {
+            for device in self.devices().iter() {
                 Groups::tell(state, &**device, id);
             }
         }
@@ -190,13 +203,15 @@ impl Groups {
         let gathered: BTreeSet<GroupId> = gathered.collect();
         // A parent is asked about only when its children are gone: devices count a request in all
         // groups above it, so they must know these as long.
-        let busy = |id| self.devices.iter().filter(|device| !device.forget_group(id)).count();
+        let devices = self.devices();
+        let busy = |id| devices.iter().filter(|device| !device.forget_group(id)).count();
         let made = &mut state.made;
         let free = |id| !gathered.contains(&id) && !made.is_claimed(id) && busy(id) == 0;
         let reaped = state.tree.reap(free);
         for id in reaped {
             state.told.remove(&id);
             state.made.reaped(id);
+            state.cgroups.reaped(id);
         }
     }
 
@@ -289,7 +304,8 @@ impl Groups {
     ) -> Result<Vec<Explained>, GroupError> {
         let state = self.lock();
         let id = state.tree.find(path)?;
-        let devices = self.chosen(device)?;
+        let all_devices = self.devices();
+        let devices = chosen(&all_devices, device)?;
         let mut all = Vec::new();
         let settings = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
         let files: Vec<&str> = file.map_or_else(|| settings.collect(), |file| vec![file]);
@@ -301,26 +317,14 @@ impl Groups {
         Ok(all)
     }
 
-    fn chosen(&self, device: Option<&str>) -> Result<Vec<&str>, GroupError> {
-        match device {
-            None => Ok(self.names()),
-            Some(name) if self.names.iter().any(|known| known == name) => {
-                Ok(self.names().into_iter().filter(|known| *known == name).collect())
-            }
-            Some(name) => {
-                Err(GroupError::NoDevice { name: name.into(), known: self.names.clone() })
-            }
-        }
-    }
-
     /// What a group did, on each device in order.
     fn on_devices(&self, id: GroupId) -> Vec<GroupOnDevice> {
-        let all = self.devices.iter().zip(&self.names);
-        all.map(|(device, name)| {
-            let status = device.group(id).unwrap_or_default();
-            GroupOnDevice { device: name.clone(), status }
-        })
-        .collect()
+        let all = self.devices();
+        let on = |device: &Arc<dyn Device>| GroupOnDevice {
+            device: device.info().name.clone(),
+            status: device.group(id).unwrap_or_default(),
+        };
+        all.iter().map(on).collect()
     }
 
     /// A group and all below it, depth first, by name.
@@ -360,25 +364,25 @@ impl Groups {
     }
 }
 
+/// The names of the devices that are meant: of one, or of all.
+fn chosen<'a>(
+    devices: &'a [Arc<dyn Device>],
+    device: Option<&str>,
+) -> Result<Vec<&'a str>, GroupError> {
+    let mut all = names(devices);
+    let Some(name) = device else { return Ok(all) };
+    if !all.contains(&name) {
+        let known = all.into_iter().map(String::from).collect();
+        return Err(GroupError::NoDevice { name: name.into(), known });
+    }
+    all.retain(|known| *known == name);
+    Ok(all)
+}
+
 impl State {
     fn info(&self, id: GroupId, proc: &dyn Proc) -> GroupInfo {
         let mut payers = self.payers();
         payers.count_moved(proc, |group| group == id);
         payers.info(&self.tree, id)
-    }
-
-    /// One look at exports, connections and processes.
-    fn payers(&self) -> Payers {
-        let (processes, moved) = self.processes.counts();
-        let made = self.made.made();
-        let mut payers = Payers { processes, moved, made, ..Payers::default() };
-        for export in &self.exports {
-            payers.exports.entry(export.group).or_default().push(export.name.clone());
-        }
-        for (number, member) in &self.members {
-            let group = member.payer.group();
-            payers.connections.entry(group).or_default().push(*number);
-        }
-        payers
     }
 }

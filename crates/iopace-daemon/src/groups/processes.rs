@@ -82,6 +82,11 @@ impl Processes {
         self.mounts().for_each(|mount| mount.each(visit));
     }
 
+    /// All are looked at anew at their next request.
+    pub(super) fn forget_all(&self) {
+        self.forget(&|_| true);
+    }
+
     fn forget(&self, gone: &dyn Fn(Seen<'_>) -> bool) {
         self.mounts().for_each(|mount| mount.forget(gone));
     }
@@ -169,13 +174,14 @@ impl Groups {
         wanted: &Wanted<'_>,
         keep: impl FnOnce(Claim) -> T,
     ) -> T {
+        let cgroups = self.look_at_cgroups((wanted.base, wanted.below), wanted.limiting);
         let mut state = self.lock();
         let group = match state.processes.moved(&*self.proc, who) {
             Some(claim) => {
                 let wanted = Wanted { below: &[], ..wanted.clone() };
-                self.make(&mut state, claim.group(), &wanted)
+                self.make(&mut state, claim.group(), &wanted, Vec::new())
             }
-            None => self.make(&mut state, wanted.base, wanted),
+            None => self.make(&mut state, wanted.base, wanted, cgroups),
         };
         keep(state.made.claim(group))
     }
@@ -272,8 +278,8 @@ impl Groups {
         Err(GroupError::Processes { path: state.tree.path(id), count, pid, program })
     }
 
-    /// Forgets moved processes that have ended, a part of them at each call, and removes groups
-    /// that were made for callers and are unused.
+    /// Forgets moved processes that have ended, a part of them at each call, removes groups that
+    /// were made for callers and are unused, and looks at the limits of cgroups.
     pub(crate) fn sweep(&self) {
         let mut state = self.lock();
         let Processes { moved, swept, .. } = &mut state.processes;
@@ -285,5 +291,7 @@ impl Groups {
             moved.remove(&process.pid);
         }
         self.unmake(&mut state, GroupId::ROOT, false);
+        drop(state);
+        self.sweep_cgroups();
     }
 }

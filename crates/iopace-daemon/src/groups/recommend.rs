@@ -1,13 +1,16 @@
 //! Settings of groups in recommend mode: what is written is told to the devices' shadows only.
 
+use super::write::by_name;
 use super::{GroupError, Groups, State};
+use crate::device::Device;
+use crate::device_table::names;
 use iopace_core::engine::Control;
 use iopace_core::group::Settings;
 use iopace_core::request::GroupId;
 use std::collections::BTreeMap;
 
-/// The lines that are tried, by file; for a group on a device, by its place.
-pub(super) type Tried = BTreeMap<(GroupId, usize), BTreeMap<String, String>>;
+/// The lines that are tried, by file; for a group on a device, by its name.
+pub(super) type Tried = BTreeMap<(GroupId, String), BTreeMap<String, String>>;
 
 impl Groups {
     /// Tries lines of a file of a group, all or none; no lines: nothing is tried for the file any
@@ -26,20 +29,22 @@ impl Groups {
         if let Some(file) = file {
             state.tree.read(id, file)?;
         }
-        for place in 0..self.devices.len() {
-            let mut files = state.tried.get(&(id, place)).cloned().unwrap_or_default();
-            match (file, text) {
+        let text = text.map(|text| by_name(text, |number| self.names_on(number))).transpose()?;
+        for device in self.devices().iter() {
+            let key = (id, device.info().name.clone());
+            let mut files = state.tried.get(&key).cloned().unwrap_or_default();
+            match (file, text.as_deref()) {
                 (None, _) => files.clear(),
                 (Some(file), Some(text)) => _ = files.insert(file.into(), text.into()),
                 (Some(file), None) => _ = files.remove(file),
             }
-            let settings = self.as_tried(&state, (id, place), &files)?;
+            let settings = self.as_tried(&state, &key, &files)?;
             if settings.is_none() {
-                state.tried.remove(&(id, place));
+                state.tried.remove(&key);
             } else {
-                state.tried.insert((id, place), files);
+                state.tried.insert(key, files);
             }
-            self.tell_tried((id, place), settings);
+            tell_tried(&**device, id, settings);
         }
         state.made.keep(id);
         Ok(())
@@ -48,16 +53,16 @@ impl Groups {
     /// Ends what is tried on a device.
     pub fn end_recommend(&self, device: &str) {
         let mut state = self.lock();
-        let Some(place) = self.names.iter().position(|name| name == device) else { return };
-        state.tried.retain(|(_, at), _| *at != place);
-        let ended = self.devices[place].control(Control::Recommend(None));
+        let Some(found) = self.devices.find(device) else { return };
+        state.tried.retain(|(_, on), _| on != device);
+        let ended = found.control(Control::Recommend(None));
         ended.expect("it can always be ended");
     }
 
     /// What is tried for groups on a device, by path.
     pub fn tried(&self, device: &str) -> Vec<(String, BTreeMap<String, String>)> {
         let state = self.lock();
-        let here = state.tried.iter().filter(|((_, at), _)| self.names[*at] == device);
+        let here = state.tried.iter().filter(|((_, on), _)| on == device);
         here.map(|((id, _), files)| (state.tree.path(*id), files.clone())).collect()
     }
 
@@ -65,33 +70,33 @@ impl Groups {
     fn as_tried(
         &self,
         state: &State,
-        (id, place): (GroupId, usize),
+        (id, name): &(GroupId, String),
         files: &BTreeMap<String, String>,
     ) -> Result<Option<Settings>, GroupError> {
-        let mut tree = state.tree.clone();
+        let (devices, mut tree) = (self.devices(), state.tree.clone());
         for (file, text) in files {
-            tree.write(id, file, text, &self.names())?;
+            tree.write(*id, file, text, &names(&devices))?;
         }
-        let name = &self.names[place];
-        let settings = tree.effective(id, name);
-        Ok((settings != state.tree.effective(id, name)).then_some(settings))
-    }
-
-    fn tell_tried(&self, (id, place): (GroupId, usize), settings: Option<Settings>) {
-        let told = self.devices[place].control(Control::RecommendGroup(id, settings));
-        told.expect("a group may always be tried");
+        let settings = tree.effective(*id, name);
+        Ok((settings != state.tree.effective(*id, name)).then_some(settings))
     }
 
     /// Something was set for a group: what is tried for it lies over that. If the two do not go
     /// together, or come to the same, nothing is tried any more.
     pub(super) fn retry(&self, state: &mut State, id: GroupId) {
-        for place in 0..self.devices.len() {
-            let Some(files) = state.tried.get(&(id, place)) else { continue };
-            let settings = self.as_tried(state, (id, place), files).ok().flatten();
+        for device in self.devices().iter() {
+            let key = (id, device.info().name.clone());
+            let Some(files) = state.tried.get(&key) else { continue };
+            let settings = self.as_tried(state, &key, files).ok().flatten();
             if settings.is_none() {
-                state.tried.remove(&(id, place));
+                state.tried.remove(&key);
             }
-            self.tell_tried((id, place), settings);
+            tell_tried(&**device, id, settings);
         }
     }
+}
+
+fn tell_tried(device: &dyn Device, id: GroupId, settings: Option<Settings>) {
+    let told = device.control(Control::RecommendGroup(id, settings));
+    told.expect("a group may always be tried");
 }

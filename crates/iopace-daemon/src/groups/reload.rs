@@ -3,12 +3,13 @@
 use super::listed::files;
 use super::{GroupError, Groups};
 use crate::config::GroupConfig;
+use crate::device_table::names;
 use iopace_core::request::GroupId;
 use iopace_groups::tree::Tree;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// What is configured otherwise than before.
+/// Groups that are configured otherwise than before.
 pub(crate) struct OtherGroups<'a> {
     /// The groups that were configured.
     pub(crate) old: &'a [GroupConfig],
@@ -49,7 +50,7 @@ impl Groups {
         state.tree = tree;
         for id in changed {
             state.told.insert(id);
-            for device in &self.devices {
+            for device in self.devices().iter() {
                 Groups::tell(&state, &**device, id);
             }
             self.retry(&mut state, id);
@@ -66,7 +67,8 @@ impl Groups {
         tree: &mut Tree,
         other: &OtherGroups<'_>,
     ) -> Result<BTreeSet<GroupId>, GroupError> {
-        let names = self.names();
+        let devices = self.devices();
+        let names = names(&devices);
         let mut changed: BTreeSet<GroupId> = BTreeSet::new();
         // Children first: a guarantee goes before the one that it is part of.
         let mut former: Vec<&GroupConfig> = other.old.iter().chain(other.new).collect();

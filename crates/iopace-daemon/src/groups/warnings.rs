@@ -58,7 +58,7 @@ impl Groups {
     /// What of a group's settings will not do what it says, of one file or of all.
     pub fn warnings(&self, path: &str, file: Option<&str>) -> Vec<Warning> {
         let mut all = Vec::new();
-        for device in &self.devices {
+        for device in self.devices().iter() {
             let on = On::of(&**device);
             let settings = self.settings_on(on.device, std::iter::once(path));
             for settings in settings.values() {

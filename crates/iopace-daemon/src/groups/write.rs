@@ -2,9 +2,9 @@
 //! its disk, `MAJ:MIN`, as in files of cgroup v2.
 
 use super::{GroupError, Groups};
-use crate::device::Device;
+use crate::below::Below;
+use crate::device_table::names;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 impl Groups {
     /// Writes lines to a file of a group, all or none, and tells the devices. Returns the names of
@@ -30,6 +30,15 @@ impl Groups {
         self.write_to(path, file, text, true)
     }
 
+    /// The names of the devices that are on the disk that the kernel knows by a number, `8:0`.
+    pub(super) fn names_on(&self, number: &str) -> Vec<String> {
+        let devices = self.devices();
+        let infos = devices.iter().map(|device| device.info());
+        let is_on = |below: &Below| below.has_number(number);
+        let on_it = infos.filter(|info| info.below.as_ref().is_some_and(is_on));
+        on_it.map(|info| info.name.clone()).collect()
+    }
+
     fn write_to(
         &self,
         path: &str,
@@ -37,23 +46,25 @@ impl Groups {
         text: &str,
         makes: bool,
     ) -> Result<Vec<String>, GroupError> {
-        let text = &by_name(text, &self.devices)?;
+        let text = &by_name(text, |number| self.names_on(number))?;
+        let devices = self.devices();
+        let names = &*names(&devices);
         let mut state = self.lock();
         let id = match state.tree.find(path) {
             Err(_) if makes => {
                 let mut tried = state.tree.clone();
                 let id = tried.create_all(path)?;
-                tried.write(id, file, text, &self.names())?;
+                tried.write(id, file, text, names)?;
                 self.create_in(&mut state, path, true)?
             }
             found => found?,
         };
-        let changed = state.tree.write(id, file, text, &self.names())?;
+        let changed = state.tree.write(id, file, text, names)?;
         if makes {
             state.made.for_good(id);
         }
         state.made.keep(id);
-        for device in &self.devices {
+        for device in devices.iter() {
             if changed.devices.contains(&device.info().name) {
                 Groups::tell(&state, &**device, id);
             }
@@ -63,30 +74,23 @@ impl Groups {
     }
 }
 
-/// The lines with the names of devices in the place of the kernel's numbers. A number of a disk on
-/// which no device is stays as it is.
+/// The lines with the names of devices in the place of the kernel's numbers; `on` names the devices
+/// that are on the disk of a number. A number of a disk on which no device is stays as it is.
 ///
 /// # Errors
 /// Several devices are on that disk.
-fn by_name<'a>(text: &'a str, devices: &[Arc<dyn Device>]) -> Result<Cow<'a, str>, GroupError> {
+pub fn by_name(text: &str, on: impl Fn(&str) -> Vec<String>) -> Result<Cow<'_, str>, GroupError> {
     if !text.lines().any(|line| number(line).is_some()) {
         return Ok(Cow::Borrowed(text));
     }
-    let is_on = |device: &&Arc<dyn Device>, number: &str| {
-        device.info().below.as_ref().is_some_and(|below| below.has_number(number))
-    };
     let mut named = String::new();
     for line in text.lines() {
         if let Some(number) = number(line) {
-            let on_it = devices.iter().filter(|device| is_on(device, number));
-            let names: Vec<&str> = on_it.map(|device| device.info().name.as_str()).collect();
-            match &*names {
+            let known = on(number);
+            match &*known {
                 [] => named.push_str(line),
                 [name] => named.push_str(&line.replacen(number, name, 1)),
-                names => {
-                    let known = names.iter().map(|name| (*name).to_owned()).collect();
-                    return Err(GroupError::SeveralOn { number: number.into(), known });
-                }
+                _ => return Err(GroupError::SeveralOn { number: number.into(), known }),
             }
         } else {
             named.push_str(line);
@@ -115,7 +119,15 @@ mod tests {
             assert_eq!(number(line), None, "{line}");
         }
         let text = "8:0 rbps=1";
-        assert!(matches!(by_name("disk rbps=1", &[]), Ok(Cow::Borrowed("disk rbps=1"))));
-        assert_eq!(by_name(text, &[]).expect("nothing is on it").trim_end(), text);
+        let on = |number: &str| match number {
+            "8:16" => vec!["slow".to_owned()],
+            "8:32" => vec!["a".to_owned(), "b".to_owned()],
+            _ => Vec::new(),
+        };
+        assert!(matches!(by_name("disk rbps=1", on), Ok(Cow::Borrowed("disk rbps=1"))));
+        assert_eq!(by_name(text, on).expect("nothing is on it").trim_end(), text);
+        let lines = "8:16 rbps=1\n disk wbps=2\n 8:16 default\n";
+        assert_eq!(by_name(lines, on).expect("one"), "slow rbps=1\n disk wbps=2\n slow default\n");
+        assert!(matches!(by_name("8:32 max", on), Err(GroupError::SeveralOn { .. })));
     }
 }

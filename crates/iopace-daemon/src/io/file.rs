@@ -9,20 +9,22 @@ use super::untold::Untold;
 use super::{image, lock};
 use crate::limits::DIRECT_BLOCK_BYTES;
 use iopace_core::request::{Extent, Op};
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
+use std::any::Any;
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// An open file or block device.
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
-    size_bytes: u64,
+    size_bytes: AtomicU64,
     is_block: bool,
     is_directory: bool,
     direct: bool,
@@ -41,7 +43,8 @@ impl File {
     /// What the system said; `WouldBlock` if another daemon holds the lock, `ResourceBusy` if
     /// somebody else has it to write (`io/image.rs`).
     pub fn open(path: &Path, read_only: bool, direct: bool) -> io::Result<File> {
-        let mut flags = OFlags::CLOEXEC;
+        // Somebody may have put a FIFO there, whose other end nobody opens.
+        let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::DIRECT, direct);
         let is_block = fs::metadata(path)?.file_type().is_block_device();
         flags.set(OFlags::EXCL, is_block && !read_only);
@@ -54,13 +57,16 @@ impl File {
             let message = "neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
+        rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         lock::wait(&file, read_only)?;
         if kind.is_file() && !read_only {
             image::claim(&file)?;
         }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        image::warn(path, size_bytes);
+        if image::format(&file).is_none() {
+            image::warn(path, size_bytes);
+        }
         let untold = Some(Arc::default());
         let block_bytes = match (direct, is_block) {
             (false, _) => 1,
@@ -98,14 +104,14 @@ impl File {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = fs::OpenOptions::new().read(true).write(writes).open(own)?;
         let (is_block, untold) = (self.is_block, self.untold.clone());
-        Ok(File { is_block, untold, ..File::adopt(file, self.size_bytes) })
+        Ok(File { is_block, untold, ..File::adopt(file, self.size_bytes()) })
     }
 
     /// An open file of our own making (the store of an emulated disk).
     pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
         File {
             file,
-            size_bytes,
+            size_bytes: AtomicU64::new(size_bytes),
             is_block: false,
             is_directory: false,
             direct: false,
@@ -152,9 +158,37 @@ impl File {
         &self.file
     }
 
-    /// Its size when it was opened.
+    /// Its size in bytes when it was opened, or as it was set since.
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.size_bytes.load(Relaxed)
+    }
+
+    /// The length of the file or block device by now, in bytes.
+    ///
+    /// # Errors
+    /// The error of the system call.
+    pub(crate) fn length(&self) -> io::Result<u64> {
+        Ok(rustix::fs::seek(&self.file, SeekFrom::End(0))?)
+    }
+
+    /// It is of so many bytes from now on.
+    pub(crate) fn set_size(&self, bytes: u64) {
+        self.size_bytes.store(bytes, Relaxed);
+    }
+
+    /// Gives the lock away: nobody writes by it any more. As long as the result can be upgraded,
+    /// this or the same file, opened once more, is not closed.
+    pub(crate) fn let_go(&self) -> Weak<dyn Any + Send + Sync> {
+        if let Err(error) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
+            tracing::debug!(%error, "the lock of a file goes with the file only");
+        }
+        match &self.untold {
+            Some(untold) => {
+                let open: Weak<Untold> = Arc::downgrade(untold);
+                open
+            }
+            None => Weak::<()>::new(),
+        }
     }
 
     /// Smallest request in bytes, and what its place is a multiple of: past the page cache a sector

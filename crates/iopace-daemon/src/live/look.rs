@@ -25,12 +25,12 @@ use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 
 /// Who looks.
 pub(super) struct Looker {
-    devices: Vec<(Arc<dyn Device>, Former)>,
+    devices: Vec<(Weak<dyn Device>, Former)>,
     groups: Arc<Groups>,
     began: Instant,
     last: Instant,
@@ -40,32 +40,51 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    pub(super) fn new(devices: Vec<Arc<dyn Device>>, groups: Arc<Groups>) -> Looker {
-        let devices = devices.into_iter().map(|device| (device, Former::default())).collect();
+    pub(super) fn new(groups: Arc<Groups>) -> Looker {
+        let devices = Vec::new();
         let now = clock::now();
         let (waiting, sequence) = (WaitingNow::default(), 0);
         Looker { devices, groups, began: now, last: now, sequence, waiting }
     }
 
-    /// What happened since the last look. The first one is where all begins.
+    /// What happened since the last look. The first one of a device is where all begins; a device
+    /// that was added since is in the next report.
     pub(super) fn look(&mut self) -> LiveReport {
         let names = self.groups.named();
         let now = clock::now();
         let interval = now.since(self.last);
         let around = Around { names: &names, proc: &*self.groups.proc(), last: self.last };
-        let (devices, waiting) = (self.devices.iter_mut(), &mut self.waiting);
+        let open = self.groups.device_table().all();
+        let fresh = keep_only(&mut self.devices, &open);
+        let is_first = self.sequence == 0;
+        let (devices, waiting) = (self.devices.iter_mut().zip(open.iter()), &mut self.waiting);
+        let seen = devices.enumerate().filter_map(|(place, ((_, former), device))| {
+            let seen = live_device(&**device, &around, former, waiting);
+            (is_first || place < fresh).then_some(seen)
+        });
         let report = LiveReport {
             sequence: self.sequence,
             uptime_ns: now.since(self.began).as_nanos(),
             interval_ns: interval.as_nanos(),
-            devices: devices
-                .map(|(device, former)| live_device(&**device, &around, former, waiting))
-                .collect(),
+            devices: seen.collect(),
         };
         self.last = now;
         self.sequence += 1;
         report
     }
+}
+
+/// Has the list be of those devices that are open, in their order: new ones are the last. The place
+/// of the first that was not in the list.
+fn keep_only(known: &mut Vec<(Weak<dyn Device>, Former)>, open: &[Arc<dyn Device>]) -> usize {
+    let is = |one: &Weak<dyn Device>, device: &Arc<dyn Device>| {
+        std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(device))
+    };
+    known.retain(|(one, _)| open.iter().any(|device| is(one, device)));
+    let fresh = known.len();
+    let new = open[fresh..].iter().map(|device| (Arc::downgrade(device), Former::default()));
+    known.extend(new);
+    fresh
 }
 
 /// What is the same for all devices in one look.

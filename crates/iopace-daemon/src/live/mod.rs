@@ -38,7 +38,7 @@ use iopace_core::time::Nanos;
 use limits::SettingsOf;
 use look::Looker;
 use promises::{OVER, Raised, Watch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -81,14 +81,12 @@ impl Live {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(devices: &[Arc<dyn Device>], groups: Arc<Groups>) -> io::Result<Live> {
+    pub fn start(groups: Arc<Groups>) -> io::Result<Live> {
         let hub = Arc::new(Hub::new());
-        for device in devices {
-            device.look(&mut |_, events| events.report_to(Arc::clone(&hub) as Arc<dyn Listener>));
-        }
-        let read_only = devices.iter().map(|device| device.info()).filter(|info| info.read_only);
-        let mut watch = Watch::new(read_only.map(|info| info.name.clone()).collect());
-        let mut looker = Looker::new(devices.to_vec(), Arc::clone(&groups));
+        let devices = Arc::clone(groups.device_table());
+        devices.all().iter().for_each(|device| report_to(&hub, &**device));
+        let mut watch = Watch::new(read_only(&devices.all()));
+        let mut looker = Looker::new(Arc::clone(&groups));
         let stop = Arc::new(Stop::default());
         let (told, ended) = (Arc::clone(&hub), Arc::clone(&stop));
         let run = move || {
@@ -102,6 +100,7 @@ impl Live {
                 groups.end_temporary();
                 let settings = settings(&groups, &report);
                 give_way();
+                watch.set_read_only(read_only(&devices.all()));
                 let raised = watch.judge(&mut report, &settings);
                 give_way();
                 told.add(report);
@@ -116,6 +115,11 @@ impl Live {
         };
         let thread = thread::Builder::new().name("live".into()).spawn(run)?;
         Ok(Live { hub, stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Events of a device that was added are told from now on.
+    pub(crate) fn add(&self, device: &dyn Device) {
+        report_to(&self.hub, device);
     }
 
     /// What was seen, and what happened.
@@ -140,6 +144,16 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn report_to(hub: &Arc<Hub>, device: &dyn Device) {
+    device.look(&mut |_, events| events.report_to(Arc::clone(hub) as Arc<dyn Listener>));
+}
+
+/// The names of the devices that refuse writes.
+fn read_only(devices: &[Arc<dyn Device>]) -> BTreeSet<String> {
+    let infos = devices.iter().map(|device| device.info());
+    infos.filter(|info| info.read_only).map(|info| info.name.clone()).collect()
 }
 
 /// Groups of a report after which the thread gives way: some 50 µs.

@@ -152,7 +152,7 @@ fn the_history_is_made_text_once_after_each_report() {
 #[test]
 fn of_an_interval_that_is_over_the_busiest_groups_are_kept_with_those_above_them() {
     let daemon = daemon(vec![GroupConfig { path: "/a".into(), files: Vec::new() }]);
-    let device = Looker::new(daemon.devices().to_vec(), Arc::clone(daemon.groups())).look().devices;
+    let device = Looker::new(Arc::clone(daemon.groups())).look().devices;
     daemon.shutdown();
     let mut wide = LiveReport { devices: device, ..report(1) };
     let groups = &mut wide.devices[0].groups;
@@ -188,7 +188,7 @@ fn of_many_groups_those_that_matter_are_listed_with_those_above_them() {
     let mut groups: Vec<GroupConfig> =
         (0..600).map(|number| GroupConfig { path: path(number), files: Vec::new() }).collect();
     let daemon = daemon(groups.clone());
-    let mut looker = Looker::new(daemon.devices().to_vec(), Arc::clone(daemon.groups()));
+    let mut looker = Looker::new(Arc::clone(daemon.groups()));
     let idle = &looker.look().devices[0];
     let all = 602;
     assert_eq!(idle.groups.len(), LIVE_GROUPS_IDLE_MAX);
@@ -207,7 +207,7 @@ fn of_many_groups_those_that_matter_are_listed_with_those_above_them() {
         group.files = vec![("io.max".into(), "disk rbps=1G".into())];
     }
     let daemon = self::daemon(groups);
-    let mut looker = Looker::new(daemon.devices().to_vec(), Arc::clone(daemon.groups()));
+    let mut looker = Looker::new(Arc::clone(daemon.groups()));
     let device = &looker.look().devices[0];
     assert_eq!(device.groups.len(), LIVE_GROUPS_MAX);
     assert_eq!(device.groups_left_out_count, all - LIVE_GROUPS_MAX);

@@ -4,10 +4,9 @@ use super::client_rules::ClientRules;
 use super::connection::Connection;
 use super::drainer::Drainer;
 use crate::device::Device;
-use crate::exports::ExportTable;
-use crate::groups::Groups;
+use crate::exports::{Export, ExportTable};
+use crate::groups::{GroupError, Groups};
 use crate::memory::Memory;
-use iopace_groups::tree::TreeError;
 use iopace_nbd::{ExportInfo, Exports, ServerConfig, TlsMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -92,6 +91,17 @@ impl Clients {
         }
     }
 
+    /// Ends those with these numbers: what they asked for is answered first, unless they are cut.
+    pub(super) fn end_some(&self, numbers: &BTreeSet<u64>, is_cut: bool) {
+        let table = self.table();
+        for connection in numbers.iter().filter_map(|number| table.all.get(number)) {
+            match is_cut {
+                true => connection.close(),
+                false => connection.stop_reading(),
+            }
+        }
+    }
+
     /// Waits until all of them are gone, and cuts those that are not by then. How many.
     pub(super) fn end(&self, patience: Duration) -> usize {
         let step = Duration::from_millis(5);
@@ -172,15 +182,18 @@ impl Clients {
         self.exports.groups()
     }
 
-    /// The device behind an export, by the id that [`Exports::find`] gave.
-    pub(super) fn device(&self, id: u64) -> &Arc<dyn Device> {
-        &self.exports.all()[export_place(id)].1
+    /// The device behind an export, by the id that [`Exports::find`] gave; `None` if the export is
+    /// removed.
+    pub(super) fn device(&self, id: u64) -> Option<Arc<dyn Device>> {
+        let all = self.exports.all();
+        let found = all.iter().find(|export| export.number == export_number(id))?;
+        Some(Arc::clone(&found.device))
     }
 
     /// The first export of a device, by the name of the device.
     pub(super) fn find_by_device(&self, name: &str) -> Option<ExportInfo> {
-        let at = self.exports.all().iter().position(|(export, _)| export.device == name)?;
-        Some(self.export_info(at))
+        let all = self.exports.all();
+        all.iter().find(|export| export.config.device == name).map(info)
     }
 
     /// A connection has opened an export, with a group of its own if it named one.
@@ -189,58 +202,56 @@ impl Clients {
         connection: &Connection,
         export: u64,
         named: Option<&str>,
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), GroupError> {
         let number = connection.number();
         self.table().handshaking.remove(&number);
         let who = (number, &connection.payer, connection.certificate());
-        self.groups().join(who, export_place(export), named)
+        self.groups().join(who, export_number(export), named)
     }
+}
 
-    fn export_info(&self, id: usize) -> ExportInfo {
-        let (export, device) = &self.exports.all()[id];
-        let info = device.info();
-        let (block_min, block_best) = info.block_bytes;
-        ExportInfo {
-            id: id as u64,
-            name: export.name.clone(),
-            description: export.description.clone(),
-            size_bytes: info.size_bytes,
-            read_only: export.read_only || info.read_only,
-            needs_tls: export.needs_tls,
-            rotational: info.rotational,
-            can_multi_conn: true,
-            can_flush: true,
-            can_fua: true,
-            can_trim: true,
-            can_write_zeroes: true,
-            can_fast_zero: false,
-            can_cache: true,
-            block_min,
-            block_preferred: block_best,
-            block_max: iopace_nbd::MAX_REQUEST_LEN,
-        }
+fn info(Export { number, config, device }: &Export) -> ExportInfo {
+    let info = device.info();
+    let (block_min, block_best) = info.block_bytes;
+    ExportInfo {
+        id: *number as u64,
+        name: config.name.clone(),
+        description: config.description.clone(),
+        size_bytes: device.size_bytes(),
+        read_only: config.read_only || info.read_only,
+        needs_tls: config.needs_tls,
+        rotational: info.rotational,
+        can_multi_conn: true,
+        can_flush: true,
+        can_fua: true,
+        can_trim: true,
+        can_write_zeroes: true,
+        can_fast_zero: false,
+        can_cache: true,
+        block_min,
+        block_preferred: block_best,
+        block_max: iopace_nbd::MAX_REQUEST_LEN,
     }
 }
 
 impl Exports for Clients {
     fn list(&self) -> Vec<ExportInfo> {
-        (0..self.exports.all().len()).map(|id| self.export_info(id)).collect()
+        self.exports.all().iter().map(info).collect()
     }
 
     /// The empty name is the first export.
     fn find(&self, name: &str) -> Option<ExportInfo> {
         let all = self.exports.all();
-        let id = match name {
-            "" if all.is_empty() => return None,
-            "" => 0,
-            _ => all.iter().position(|(export, _)| export.name == name)?,
+        let found = match name {
+            "" => all.first(),
+            name => all.iter().find(|export| export.config.name == name),
         };
-        Some(self.export_info(id))
+        found.map(info)
     }
 }
 
-/// The place of an export in the table. The upper half of an id tells apart the groups that the
-/// export was asked for with.
-fn export_place(id: u64) -> usize {
+/// The number of an export. The upper half of an id tells apart the groups that the export was
+/// asked for with.
+fn export_number(id: u64) -> usize {
     (id & u64::from(u32::MAX)) as usize
 }

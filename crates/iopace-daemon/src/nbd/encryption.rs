@@ -69,8 +69,9 @@ impl Encryption {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends some of these bytes (there must be some); how many of them are gone, at least one. After
-    /// less than all, or `AGAIN`, the next call must begin with the rest. `PIPE` after the end.
+    /// Sends some of these bytes (there must be some); how many of them are gone, at least one.
+    /// After less than all, or `AGAIN`, the next call must begin with the rest. `PIPE` after the
+    /// end.
     pub(super) fn send(
         &self,
         socket: BorrowedFd<'_>,

@@ -6,11 +6,13 @@ use super::connection::Connection;
 use super::session::Session;
 use crate::config::{DaemonConfig, Listen};
 use crate::exports::{ExportTable, Frontend, Renewal};
+use crate::given::{GivenAddress, GivenSocket};
 use crate::limits::CONNECTION_STACK_BYTES;
 use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
 use crate::start_error::StartError;
 use crate::tls::TlsSettings;
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -100,20 +102,28 @@ fn admission(exports: &ExportTable, config: &DaemonConfig) -> Result<ClientPolic
 
 /// An address that other machines reach.
 fn remote_address(listen: &[Listen]) -> Option<SocketAddr> {
-    listen.iter().find_map(|one| match one {
-        Listen::Tcp(address) => Some(*address).filter(|it| !it.ip().to_canonical().is_loopback()),
-        Listen::Unix(_) => None,
-    })
+    let tcp = listen.iter().filter_map(|one| match one {
+        Listen::Tcp(address) => Some(*address),
+        Listen::Given(GivenSocket { at: GivenAddress::Tcp(address), .. }) => Some(*address),
+        Listen::Unix(_) | Listen::Given(_) => None,
+    });
+    tcp.into_iter().find(|address| !address.ip().to_canonical().is_loopback())
 }
 
 impl Frontend for Nbd {
     fn uris(&self) -> Vec<String> {
         let mut uris = Vec::new();
         let scheme = if self.clients.must_encrypt() { "nbds" } else { "nbd" };
-        for (export, _) in self.exports.all() {
-            let name = percent_encode(&export.name);
+        for export in self.exports.all().iter() {
+            let name = percent_encode(&export.config.name);
             for listen in &self.listen {
-                if let Listen::Unix(path) = listen {
+                let given = match listen {
+                    Listen::Given(GivenSocket { at: GivenAddress::Unix(path), .. }) => {
+                        path.as_ref()
+                    }
+                    _ => None,
+                };
+                if let Some(path) = listen.own_path().or(given) {
                     let path = percent_encode(&path.display().to_string());
                     uris.push(format!("{scheme}+unix:///{name}?socket={path}"));
                 }
@@ -141,6 +151,14 @@ impl Frontend for Nbd {
 
     fn end(&self, patience: Duration) -> usize {
         self.clients.end(patience)
+    }
+
+    fn takes_exports(&self) -> bool {
+        !self.listen.is_empty()
+    }
+
+    fn end_some(&self, numbers: &BTreeSet<u64>, is_cut: bool) {
+        self.clients.end_some(numbers, is_cut);
     }
 }
 
@@ -180,7 +198,7 @@ impl Drop for Entered {
 
 fn remove_sockets(listen: &[Listen]) {
     for listen in listen {
-        if let Listen::Unix(path) = listen {
+        if let Some(path) = listen.own_path() {
             let _ = fs::remove_file(path);
         }
     }

@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::clock;
 use crate::device::Device;
 use crate::device::pieces::{PIECE_BYTES, Parts, pieces};
+use crate::groups::GroupError;
 use crate::held::{Held, IN_PLACE_BYTES};
 use crate::io::may_submit_from_here;
 use crate::io::target::Target;
@@ -145,6 +146,9 @@ impl Session {
                 count
             }
         };
+        if let Some(opened) = &self.opened {
+            self.server.grow_to(opened.device.size_bytes());
+        }
         self.server.received(count);
         Ok(())
     }
@@ -166,7 +170,8 @@ impl Session {
 
     fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
         self.waits.requests(&self.connection);
-        let device = Arc::clone(self.clients.device(opened.export));
+        let device = self.clients.device(opened.export);
+        let device = device.ok_or_else(|| End::Refused(GroupError::ExportGone.to_string()))?;
         let (name, number) = (&device.info().name, self.connection.number());
         let named = self.named.take();
         let named = named.or_else(|| self.clients.group_of(self.connection.certificate()?));

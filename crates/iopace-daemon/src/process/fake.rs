@@ -1,8 +1,9 @@
 //! Processes that tests make up.
 
-use super::{Hierarchy, Proc, Stat};
+use super::{CgroupFiles, Hierarchy, Proc, Stat};
 use iopace_core::time::{Instant, Nanos};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,6 +29,10 @@ pub(crate) struct Fake {
     now: AtomicU64,
     /// Cgroups in which a user makes others.
     delegated: Mutex<Vec<String>>,
+    /// The files of cgroups, by path; `None` cannot be read.
+    cgroups: Mutex<BTreeMap<String, Option<CgroupFiles>>>,
+    /// How often the files of a cgroup were read.
+    pub(crate) cgroup_looks: AtomicU64,
     /// How often a `stat` was read.
     pub(crate) looks: AtomicU64,
 }
@@ -70,6 +75,19 @@ impl Fake {
         self.delegated.lock().expect("whole").push(path.into());
     }
 
+    /// The files of a cgroup are these from now on; `None`: they cannot be read.
+    pub(crate) fn set_cgroup(&self, path: &str, files: Option<&[(&'static str, &str)]>) {
+        let owned = |files: &[(&'static str, &str)]| {
+            files.iter().map(|(name, text)| (*name, (*text).to_owned())).collect()
+        };
+        self.cgroups.lock().expect("whole").insert(path.into(), files.map(owned));
+    }
+
+    /// A cgroup ends.
+    pub(crate) fn end_cgroup(&self, path: &str) {
+        self.cgroups.lock().expect("whole").remove(path);
+    }
+
     fn get<T>(&self, pid: u32, what: impl FnOnce(&Made) -> T) -> Option<T> {
         self.all.lock().expect("whole").get(&pid).map(what)
     }
@@ -105,6 +123,15 @@ impl Proc for Fake {
 
     fn is_own_cgroup(&self, _hierarchy: Hierarchy, path: &str) -> bool {
         self.delegated.lock().expect("whole").iter().all(|one| path != one)
+    }
+
+    fn cgroup_files(&self, _hierarchy: Hierarchy, path: &str) -> io::Result<Option<CgroupFiles>> {
+        self.cgroup_looks.fetch_add(1, Relaxed);
+        match self.cgroups.lock().expect("whole").get(path) {
+            None => Ok(None),
+            Some(None) => Err(io::ErrorKind::Other.into()),
+            Some(files) => Ok(files.clone()),
+        }
     }
 
     fn ioprio(&self, thread: u32) -> Option<u16> {

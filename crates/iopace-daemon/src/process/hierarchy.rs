@@ -68,13 +68,30 @@ impl Mounted {
     }
 
     pub(super) fn directory(&self, hierarchy: Hierarchy, path: &str) -> Option<PathBuf> {
-        let inside = |place: &Place| {
+        let (mountpoint, rest) = self.place(hierarchy, path)?;
+        Some(mountpoint.join(rest))
+    }
+
+    /// Where the hierarchy that has the cgroup at `path` is mounted, and the path from there.
+    pub(super) fn place<'a>(
+        &'a self,
+        hierarchy: Hierarchy,
+        path: &'a str,
+    ) -> Option<(&'a Path, &'a str)> {
+        let inside = |place: &'a Place| {
             let rest = path.strip_prefix(place.root.trim_end_matches('/'))?;
             let is_below = rest.is_empty() || rest.starts_with('/');
             let is_plain = rest.split('/').all(|name| name != "..");
-            (is_below && is_plain).then(|| place.mountpoint.join(rest.trim_start_matches('/')))
+            (is_below && is_plain).then(|| (&*place.mountpoint, rest.trim_start_matches('/')))
         };
         self.0.iter().filter(|place| place.hierarchy == hierarchy).find_map(inside)
+    }
+
+    /// The hierarchies with a directory as their root, whatever is in it.
+    #[cfg(test)]
+    pub(super) fn at(hierarchy: Hierarchy, mountpoint: &Path) -> Mounted {
+        let mountpoint = mountpoint.to_owned();
+        Mounted(vec![Place { hierarchy, root: "/".into(), mountpoint }])
     }
 }
 
@@ -134,9 +151,7 @@ garbled -\n";
     fn a_cgroup_is_own_if_nobody_else_can_make_some_in_it() {
         let root = tempfile::tempdir().expect("a directory");
         let own = rustix::process::geteuid().as_raw();
-        let mountpoint = root.path().to_owned();
-        let place = Place { hierarchy: Hierarchy::Unified, root: "/".into(), mountpoint };
-        let mounted = Mounted(vec![place]);
+        let mounted = Mounted::at(Hierarchy::Unified, root.path());
         fs::create_dir_all(root.path().join("system.slice/db.service")).expect("made");
         let is_own = |path| mounted.is_own(Hierarchy::Unified, path, own);
         assert!(is_own("/system.slice") && is_own("/system.slice/db.service") && is_own("/"));

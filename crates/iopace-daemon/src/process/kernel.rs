@@ -1,13 +1,13 @@
 //! `/proc` of the running kernel, and what `ionice` has set.
 
 use super::hierarchy::Mounted;
-use super::{Hierarchy, Proc, Stat};
+use super::{CgroupFiles, Hierarchy, Proc, Stat};
 use crate::clock;
 use crate::ioprio::{self, IoPriority};
 use crate::printable;
 use iopace_core::time::Instant;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 /// More than any of these files has: a cgroup's path is at most 4096 bytes, for up to 14
 /// hierarchies.
@@ -56,6 +56,10 @@ impl Proc for Kernel {
 
     fn is_own_cgroup(&self, hierarchy: Hierarchy, path: &str) -> bool {
         Mounted::seen().is_own(hierarchy, path, rustix::process::geteuid().as_raw())
+    }
+
+    fn cgroup_files(&self, hierarchy: Hierarchy, path: &str) -> io::Result<Option<CgroupFiles>> {
+        Mounted::seen().files(hierarchy, path)
     }
 
     fn ioprio(&self, thread: u32) -> Option<u16> {

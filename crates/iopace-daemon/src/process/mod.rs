@@ -3,6 +3,7 @@
 //! Nothing here waits for a disk or for the process that is asked about: only files of `/proc` are
 //! read that take no lock of its memory (never `cmdline`).
 
+mod cgroup_files;
 mod credentials;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -14,6 +15,7 @@ mod kernel;
 mod locks;
 mod user;
 
+pub(crate) use cgroup_files::CgroupFiles;
 pub(crate) use credentials::{Credentials, Namespace};
 pub use family::{MovedBytes, ProcessFamily, Thread, processes_named};
 pub(crate) use hierarchy::Hierarchy;
@@ -24,6 +26,7 @@ pub use user::{group_number, user_number};
 use crate::printable;
 use iopace_core::request::TaskId;
 use iopace_core::time::Instant;
+use std::io;
 
 /// Tasks with this bit are processes; connections are counted from 1 and never come here.
 const PROCESS_BIT: u64 = 1 << 63;
@@ -90,6 +93,13 @@ pub(crate) trait Proc: Send + Sync {
 
     /// Whether only root and the daemon's own user can make cgroups in the one at that path.
     fn is_own_cgroup(&self, hierarchy: Hierarchy, path: &str) -> bool;
+
+    /// Settings that the kernel has for the cgroup at that path; `None` if it is not there, or
+    /// cannot be seen.
+    ///
+    /// # Errors
+    /// It cannot be read now, as when the daemon has as many files open as it may.
+    fn cgroup_files(&self, hierarchy: Hierarchy, path: &str) -> io::Result<Option<CgroupFiles>>;
 
     /// What `ionice` has set for a thread, as `ioprio_get(2)` says it.
     fn ioprio(&self, thread: u32) -> Option<u16>;

@@ -18,6 +18,8 @@ pub(crate) struct Cgroup {
     path: String,
     /// Length of its part that no user could choose.
     vouched_len: usize,
+    /// The hierarchy in which the same path has limits, if one does.
+    limiting: Option<Hierarchy>,
 }
 
 impl Cgroup {
@@ -25,7 +27,17 @@ impl Cgroup {
     pub(crate) fn look(text: &str, proc: &dyn Proc) -> Cgroup {
         let (hierarchy, path) = find(text);
         let vouched_len = vouched_len(path, |above| proc.is_own_cgroup(hierarchy, above));
-        Cgroup { path: path.to_owned(), vouched_len }
+        let limiting = match blkio(text) {
+            Some(blkio) => (blkio == path).then_some(Hierarchy::Blkio),
+            None => (hierarchy == Hierarchy::Unified).then_some(hierarchy),
+        };
+        Cgroup { path: path.to_owned(), vouched_len, limiting }
+    }
+
+    /// The hierarchy in which the path has limits; `None` where it is another path there, or one
+    /// that leads out of our own root.
+    pub(crate) fn limiting(&self) -> Option<Hierarchy> {
+        self.limiting.filter(|_| !self.path.split('/').any(|name| name == ".."))
     }
 
     /// The whole path.
@@ -51,6 +63,22 @@ fn vouched_len(path: &str, is_own: impl Fn(&str) -> bool) -> usize {
         len += 1 + name.len();
     }
     len
+}
+
+/// The path in the hierarchy of version 1 that has block I/O, if there is one.
+fn blkio(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        controllers.split(',').any(|name| name == "blkio").then_some(path)
+    })
+}
+
+/// The cgroups that the groups for a path stand for, in their order: see [`names`].
+pub(crate) fn above(path: &str, depth: usize) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let is_name = |path: &&str| !matches!(path.rsplit('/').next(), None | Some("" | "." | ".."));
+    ends.map(|end| &path[..end]).filter(is_name).take(depth)
 }
 
 /// The hierarchy that counts, and the path in it.
@@ -104,6 +132,7 @@ fn name(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::fake::Fake;
     use iopace_groups::tree::Tree;
     use proptest::prelude::*;
 
@@ -160,6 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_looked_for_where_the_same_path_is() {
+        let limiting = |text: &str| Cgroup::look(text, &Fake::default()).limiting();
+        assert_eq!(limiting("0::/a\n"), Some(Hierarchy::Unified));
+        assert_eq!(limiting("7:blkio:/a\n0::/a\n"), Some(Hierarchy::Blkio));
+        assert_eq!(limiting("7:net_cls,blkio:/a\n0::/\n"), Some(Hierarchy::Blkio));
+        assert_eq!(limiting("9:name=systemd:/a\n7:blkio:/b\n0::/\n"), None);
+        assert_eq!(limiting("9:name=systemd:/a\n0::/\n"), None, "no hierarchy limits it");
+        assert_eq!(limiting("0::/../a\n"), None);
+    }
+
+    #[test]
+    fn each_group_stands_for_one_cgroup() {
+        let all = |path, depth| above(path, depth).collect::<Vec<_>>();
+        assert_eq!(all("/a/b.service/c", 9), ["/a", "/a/b.service", "/a/b.service/c"]);
+        assert_eq!(all("/a/b/c", 2), ["/a", "/a/b"]);
+        assert!(all("/", 9).is_empty());
+    }
+
+    #[test]
     fn names_can_be_those_of_groups() {
         assert_eq!(names("/a/user@10.service/x%\n", 9), ["a", "user%4010.service", "x%25%0a"]);
         assert_eq!(names("/../../machine.slice/a", 9), ["machine.slice", "a"]);
@@ -175,6 +223,7 @@ mod tests {
         ) {
             let _ = find(&text);
             let names = names(&deep, 15);
+            prop_assert_eq!(names.len(), above(&deep, 15).count());
             let group = format!("/{}", names.join("/"));
             let made = Tree::new().create_all(&group);
             prop_assert!(made.is_ok(), "{}: {:?}", group, made);

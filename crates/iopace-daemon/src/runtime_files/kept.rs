@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A record that is kept; dropping it removes the file.
+/// A record that is kept; dropping it removes the file, unless another one has its name by now.
 #[derive(Debug)]
 pub(crate) struct Kept {
     runtime: RuntimeDir,
     name: OsString,
-    _lock: File,
+    lock: File,
 }
 
 impl Kept {
@@ -26,9 +26,9 @@ impl Kept {
         let runtime = RuntimeDir::open(runtime).map_err(Distrust::into_io)?;
         // In the place of the file that a killed daemon left: numbers are given again.
         let file = runtime.create(name.as_ref())?;
-        let kept = Kept { runtime, name: name.into(), _lock: file };
-        flock(&kept._lock, FlockOperation::NonBlockingLockExclusive)?;
-        serde_json::to_writer(&kept._lock, record)?;
+        let kept = Kept { runtime, name: name.into(), lock: file };
+        flock(&kept.lock, FlockOperation::NonBlockingLockExclusive)?;
+        serde_json::to_writer(&kept.lock, record)?;
         Ok(kept)
     }
 
@@ -40,6 +40,6 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.runtime.remove(&self.name);
+        self.runtime.remove_own(&self.name, &self.lock);
     }
 }

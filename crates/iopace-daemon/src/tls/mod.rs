@@ -27,6 +27,9 @@ pub struct TlsSettings {
     pub certificates: PathBuf,
     /// Whether clients must show a certificate that `ca-cert.pem` has signed.
     pub verify_peer: bool,
+    /// Whether TCP addresses may be reached by other machines though clients need not encrypt.
+    /// Whoever makes a configuration checks that; nothing else depends on it.
+    pub tcp_without_tls: bool,
 }
 
 impl TlsSettings {

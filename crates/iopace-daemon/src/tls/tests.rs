@@ -36,8 +36,13 @@ fn directory() -> TempDir {
 }
 
 fn load(folder: &Path) -> Result<Option<Arc<ServerConfig>>, TlsError> {
-    let settings =
-        TlsSettings { mode: TlsMode::Require, certificates: folder.to_owned(), verify_peer: true };
+    let mode = TlsMode::Require;
+    let settings = TlsSettings {
+        mode,
+        certificates: folder.to_owned(),
+        verify_peer: true,
+        ..TlsSettings::default()
+    };
     settings.load()
 }
 

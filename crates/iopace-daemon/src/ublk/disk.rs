@@ -77,6 +77,11 @@ impl UblkDisk {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it is served.
+    pub(crate) fn is_served(&self) -> bool {
+        self.lock().is_some()
+    }
+
     /// Resolves when there was a device and somebody has stopped it, also if that was before.
     pub async fn ended(&self) {
         let _ = self.live.subscribe().wait_for(|live| *live == Some(false)).await;
@@ -134,8 +139,9 @@ impl UblkDisk {
         (payer, number): (Arc<Payer>, u64),
     ) -> Result<Plan, StartError> {
         let missing = |what: &str| StartError::Setting(what.into());
-        let first = exports.all().first();
-        let (export, device) = first.ok_or_else(|| missing("there is no export to attach"))?;
+        let first = exports.all().first().cloned();
+        let first = first.ok_or_else(|| missing("there is no export to attach"))?;
+        let (export, device) = (&first.config, &first.device);
         let runtime = config.runtime.clone();
         let runtime = runtime.ok_or_else(|| missing("there is no directory for its record"))?;
         let info = device.info();

@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::session::Session;
 use crate::clock;
 use crate::config::Listen;
-use crate::exports::{ExportTable, Frontend};
+use crate::exports::{Export, ExportTable, Frontend};
 use crate::limits::CONNECTION_STACK_BYTES;
 use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
@@ -28,7 +28,7 @@ const TURN_PATIENCE: Duration = Duration::from_secs(5);
 /// The socket of an export, and the machine whose disk it is.
 struct Slot {
     path: PathBuf,
-    /// The place of the export in the table.
+    /// The number of the export.
     export: usize,
     turn: Mutex<Turn>,
     changed: Condvar,
@@ -118,10 +118,10 @@ impl Machines {
     }
 
     fn places(&self) -> impl Iterator<Item = (usize, PathBuf)> {
-        let with_socket = |(place, (export, _)): (usize, &crate::exports::Export)| {
-            export.vhost_user.clone().map(|path| (place, path))
-        };
-        self.exports.all().iter().enumerate().filter_map(with_socket)
+        let with_socket =
+            |export: &Export| Some((export.number, export.config.vhost_user.clone()?));
+        let all: Vec<_> = self.exports.all().iter().filter_map(with_socket).collect();
+        all.into_iter()
     }
 
     fn listen(
@@ -147,6 +147,12 @@ impl Machines {
     }
 }
 
+/// The export of a slot, which is never removed as long as there is the slot.
+fn found(exports: &ExportTable, number: usize) -> io::Result<Export> {
+    let found = exports.all().iter().find(|export| export.number == number).cloned();
+    found.ok_or_else(|| io::Error::other("the export is removed"))
+}
+
 /// Starts the thread of a machine.
 fn serve(
     slot: &Arc<Slot>,
@@ -154,10 +160,10 @@ fn serve(
     memory: &Arc<Memory>,
     socket: OwnedFd,
 ) -> io::Result<()> {
-    let (export, device) = &exports.all()[slot.export];
+    let Export { config: export, device, .. } = found(exports, slot.export)?;
     let disk = Disk::new(device.info(), &export.name, export.read_only);
     let (number, socket) = (exports.next_task(), UnixStream::from(socket));
-    let disk = (Arc::clone(device), disk);
+    let disk = (device, disk);
     let machine = Machine::new(number, disk, Arc::clone(memory), &socket)?;
     let (slot, exports) = (Arc::clone(slot), Arc::clone(exports));
     let builder = thread::Builder::new().name(format!("vm-{number}"));
@@ -189,7 +195,8 @@ impl Frontend for Machines {
     /// Options of QEMU; its memory must be shared as well.
     fn uris(&self) -> Vec<String> {
         let line = |slot: &Arc<Slot>| {
-            let id = qemu_id(&self.exports.all()[slot.export].0.name);
+            let export = found(&self.exports, slot.export);
+            let id = qemu_id(&export.map(|export| export.config.name).unwrap_or_default());
             // A comma ends a value there, and two are one.
             let path = slot.path.display().to_string().replace(',', ",,");
             let path = printable::quoted(&format!("socket,id={id},path={path},reconnect=1"));

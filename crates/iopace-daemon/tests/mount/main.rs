@@ -91,8 +91,8 @@ impl Mounted {
         self.daemon.as_ref().expect("it runs")
     }
 
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.daemon().devices()[0]
+    fn device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.daemon().devices()[0])
     }
 
     /// A group with this `io.max` on the device, which is named `below`.

@@ -12,11 +12,13 @@ type Bad = (FileProblem, String);
 const DEFAULT: &str = "default";
 
 /// Applies one line and says for whom it was: a device, or the default (`Some(None)`). A line
-/// without words does nothing.
+/// without words does nothing. `before` says what holds for a device: keys that the line does not
+/// name keep that value.
 pub(super) fn apply<'a, T: Value>(
     table: &mut Table<T>,
     line: &'a str,
     devices: &[&str],
+    before: impl Fn(&Table<T>, Option<&str>) -> T,
 ) -> Result<Option<Option<&'a str>>, Bad> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some(&first) = words.first() else {
@@ -43,7 +45,7 @@ pub(super) fn apply<'a, T: Value>(
         let text = format!("{} has no default: name a device", T::FILE);
         return Err((FileProblem::Malformed, text));
     }
-    let old = table.effective(target);
+    let old = before(table, target);
     let value = match value {
         [] => return Err((FileProblem::Malformed, format!("no value after {}", quoted(first)))),
         [DEFAULT] => None,

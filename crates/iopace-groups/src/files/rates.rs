@@ -81,6 +81,16 @@ fn from_qemu(key: &str) -> Option<String> {
     }
 }
 
+/// Both at once: of each key the lower limit, without bursts.
+pub(crate) fn both(mut one: Limits, mut other: Limits) -> Limits {
+    let mut both = Rates::default();
+    for key in &KEYS {
+        let limits = [&mut one, &mut other].map(|limits| *(key.rate)(&mut limits.sustained));
+        *(key.rate)(&mut both) = limits.into_iter().flatten().min();
+    }
+    Limits { sustained: both, ..Limits::default() }
+}
+
 /// There is no such key.
 fn no_key(key: &str, there_are: &str) -> String {
     match from_qemu(key) {

@@ -46,37 +46,54 @@ pub(crate) trait Value: Kept + Copy + Default + PartialEq + 'static {
 }
 
 impl<T: Value> Table<T> {
-    /// What holds on a device, or on one without a line (`None`), with what the device gives every
-    /// group.
+    /// The value that was written for a device, or for those without a line (`None`), else the
+    /// device's value for every group. The kernel's cgroup does not count.
     pub(crate) fn held(&self, tree: &Tree, id: GroupId, device: Option<&str>) -> T {
         let own = self.own(device).or_else(|| T::of_device(tree, id, device));
         own.unwrap_or_default()
     }
 
-    /// Where [`Table::held`] has it from.
+    /// The value that holds on a device: the one that was written, else that of the group's cgroup
+    /// in the kernel, else as [`Table::held`].
+    pub(crate) fn in_force(&self, tree: &Tree, id: GroupId, device: Option<&str>) -> T {
+        self.of_cgroup(tree, id, device).unwrap_or_else(|| self.held(tree, id, device))
+    }
+
+    /// The value of the group's cgroup in the kernel for a device, unless one was written.
+    pub(crate) fn of_cgroup(&self, tree: &Tree, id: GroupId, device: Option<&str>) -> Option<T> {
+        let followed = tree.followed(id).filter(|_| !self.names(device))?;
+        T::table(followed).own(device)
+    }
+
+    /// Where [`Table::in_force`] has it from.
     pub(crate) fn source(&self, tree: &Tree, id: GroupId, device: &str) -> Source {
-        match (self.lines.get(device), self.default) {
-            (Some(_), _) => Source::Device,
-            (None, Some(_)) => Source::Group,
-            (None, None) => match T::of_device(tree, id, Some(device)) {
-                Some(_) => Source::DeviceDefault,
-                None => Source::BuiltIn,
-            },
+        if self.has_line(device) {
+            Source::Device
+        } else if self.default.is_some() {
+            Source::Group
+        } else if self.of_cgroup(tree, id, Some(device)).is_some() {
+            Source::Cgroup
+        } else if T::of_device(tree, id, Some(device)).is_some() {
+            Source::DeviceDefault
+        } else {
+            Source::BuiltIn
         }
     }
 
-    /// Drops lines that say nothing, after a whole write.
+    /// Drops what says nothing, after a whole write. Where a cgroup may have something else, all
+    /// says something.
     pub(crate) fn tidy(&mut self) {
+        self.default = self.default.filter(|value| *value != T::default());
         if !T::IS_PLAIN && self.default.is_none() {
             self.lines.retain(|_, value| *value != T::default());
         }
     }
 
-    /// As lines that could be written.
-    pub(crate) fn print(&self) -> String {
+    /// As lines that could be written; `over_cgroup` if a cgroup of the kernel has something too.
+    pub(crate) fn print(&self, over_cgroup: bool) -> String {
         let base = self.effective(None);
         let mut text = String::new();
-        if T::IS_PLAIN || self.default.is_some() {
+        if self.default.is_some() || T::IS_PLAIN && !over_cgroup {
             text.push_str(&format!("default {}\n", base.print(T::default())));
         }
         for (device, value) in &self.lines {

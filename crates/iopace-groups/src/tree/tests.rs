@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::GROUP_NAME_BYTES_MAX;
 
 fn tree(paths: &[&str]) -> Tree {
     let mut tree = Tree::new();

@@ -3,11 +3,12 @@
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
 use super::{DiskParser, FormatArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
-use iopace_daemon::Rule;
 use iopace_daemon::config::InUse;
+use iopace_daemon::{CgroupLimits, Rule};
 use rustix::mount::MountFlags;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,8 +49,8 @@ pub struct MountArgs {
 
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
-        ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache",
-         "read_only", "while_in_use", "while_written", "wait", "flag", "sched", "set",
+        ["dir", "name", "rule", "group", "cgroup_limits", "allow_other", "private", "emulate",
+         "cache", "read_only", "while_in_use", "while_written", "wait", "flag", "sched", "set",
          "nr_requests", "window", "window_policy", "pace", "pause_target", "dirty_limit",
          "dirty_background"])]
     pub config: Option<PathBuf>,
@@ -65,6 +66,11 @@ pub struct MountArgs {
     /// Who pays where no rule fits, as /vms; made if it is missing [default: /]
     #[arg(long, value_name = "GROUP", requires = "dir")]
     pub group: Option<String>,
+
+    /// Whether groups of map=cgroup have the limits that the kernel has for their cgroups: follow
+    /// (the default) or ignore
+    #[arg(long, value_name = "WHETHER", requires = "dir", value_parser = cgroup_limits())]
+    pub cgroup_limits: Option<CgroupLimits>,
 
     /// Let other users see the mount [default for root]
     #[arg(long, requires = "dir", conflicts_with = "private")]
@@ -196,6 +202,15 @@ impl MountArgs {
             wait: self.wait,
         }
     }
+}
+
+/// Whether limits of cgroups count.
+fn cgroup_limits() -> impl TypedValueParser<Value = CgroupLimits> {
+    let words = PossibleValuesParser::new(CgroupLimits::ALL.map(|(word, _)| word));
+    words.map(|word| {
+        let known = CgroupLimits::ALL.iter().find(|(known, _)| *known == word);
+        known.map_or_else(CgroupLimits::default, |(_, limits)| *limits)
+    })
 }
 
 /// Seconds; without any, no end.

@@ -16,6 +16,8 @@ Examples:
   iopace nice --keep-p99 20ms fstrim /srv        others in the mounts keep their latency
   iopace nice --attach 4711                      a process that runs, until it ends or Ctrl-C
   iopace nice --program borg --limit 20M         all that run of that name
+  iopace nice --install restic.service --by 4h   whenever the service runs; --remove undoes it
+  iopace nice --install rsync                    whenever it runs in a mount
 
 How much a program moves is learnt from run to run; --size says it before the first one.
 
@@ -25,7 +27,8 @@ not do what was asked, 126 the program cannot be run, 127 there is none.";
 /// `iopace nice`
 #[derive(Debug, Args)]
 #[command(after_help = NICE_EXAMPLES)]
-#[command(group(ArgGroup::new("subject").required(true).args(["command", "attach", "program"])))]
+#[command(group(ArgGroup::new("subject").required(true)
+    .args(["command", "attach", "program", "install", "remove"])))]
 pub struct NiceArgs {
     /// Done by that time of the day, or within so long
     #[arg(long, value_name = "HH:MM|TIME", value_parser = deadline)]
@@ -45,6 +48,17 @@ pub struct NiceArgs {
     /// All processes that run of a program
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+    /// From now on, whenever it runs: a service (drop-in of systemd) or a program (rule of mounts)
+    #[arg(long, value_name = "SERVICE|NAME")]
+    pub install: Option<String>,
+    /// Take away what --install has made
+    #[arg(long, value_name = "SERVICE|NAME")]
+    #[arg(conflicts_with_all = ["by", "keep_p99", "limit", "size"])]
+    pub remove: Option<String>,
+    /// Units are in this directory, of a system that does not run
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["command", "attach", "program"])]
+    pub root: Option<PathBuf>,
     /// Say nothing but what is wrong
     #[arg(short, long)]
     pub quiet: bool,

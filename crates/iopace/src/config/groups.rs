@@ -3,8 +3,9 @@
 
 use super::Mistake;
 use crate::output::nearest;
-use iopace_daemon::config::{DeviceConfig, GroupConfig};
-use iopace_daemon::groups::{GroupError, Misconfigured, configured};
+use iopace_daemon::below::Below;
+use iopace_daemon::config::{Backend, DeviceConfig, GroupConfig};
+use iopace_daemon::groups::{GroupError, Misconfigured, by_name, configured};
 use iopace_groups::tree::Tree;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -109,14 +110,40 @@ pub(super) fn resolve(
             files.push((name.into_inner(), texts.join("\n")));
             file_places.push(Place { name: name_place, value: place, lines });
         }
+        name_devices(&mut files, &file_places, devices)?;
         places.push((path.span(), file_places));
         groups.push(GroupConfig { path: path.into_inner(), files });
     }
     let named = devices.iter().map(|device| (device.name.clone(), device.nr_group_requests));
-    match configured(&groups, &named.collect::<Vec<_>>()) {
+    match configured(&groups, &named.collect::<Vec<_>>(), &[]) {
         Ok(tree) => Ok((groups, tree)),
         Err(wrong) => Err(mistake(&wrong, &places)),
     }
+}
+
+/// Puts the names of devices in the place of the kernel's numbers of the disks that they are on.
+fn name_devices(
+    files: &mut [(String, String)],
+    places: &[Place],
+    devices: &[DeviceConfig],
+) -> Result<(), Mistake> {
+    let on = |number: &str| -> Vec<String> {
+        let is_on = |device: &&DeviceConfig| {
+            let below = match &device.backend {
+                Backend::Path(path) | Backend::Directory { path, model: None, .. } => {
+                    Below::lowest(path)
+                }
+                _ => None,
+            };
+            below.is_some_and(|below| below.has_number(number))
+        };
+        devices.iter().filter(is_on).map(|device| device.name.clone()).collect()
+    };
+    for ((_, text), place) in files.iter_mut().zip(places) {
+        let named = by_name(text, on).map_err(|error| (place.value.clone(), error.to_string()))?;
+        *text = named.into_owned();
+    }
+    Ok(())
 }
 
 fn mistake(wrong: &Misconfigured, places: &[(Range<usize>, Vec<Place>)]) -> Mistake {

@@ -3,6 +3,7 @@
 use super::device::resolve_device;
 use super::rules::{self, RuleTable};
 use super::{DeviceTable, Mistake};
+use iopace_daemon::CgroupLimits;
 use iopace_daemon::config::{Backend, DeviceConfig, InUse, MountConfig};
 use iopace_groups::tree::Tree;
 use serde::Deserialize;
@@ -20,6 +21,7 @@ pub(super) struct MountTable {
     #[serde(default)]
     rule: Vec<Spanned<RuleTable>>,
     group: Option<Spanned<String>>,
+    cgroup_limits: Option<Spanned<String>>,
     name: Option<Spanned<String>>,
     emulate: Option<Spanned<String>>,
     cache: Option<Spanned<String>>,
@@ -56,8 +58,16 @@ impl MountTable {
     }
 }
 
-/// The rules of a mount and its default group, as they are written.
-pub(super) type Payers = (Vec<Spanned<RuleTable>>, Option<Spanned<String>>);
+/// The rules of a mount and its default group, as they are written, and whether limits of cgroups
+/// count.
+pub(super) type Payers = (Vec<Spanned<RuleTable>>, Option<Spanned<String>>, CgroupLimits);
+
+fn cgroup_limits(word: Option<Spanned<String>>) -> Result<CgroupLimits, Mistake> {
+    let Some(word) = word else { return Ok(CgroupLimits::default()) };
+    let known = CgroupLimits::ALL.iter().find(|(known, _)| known == word.get_ref());
+    let message = || "`cgroup-limits` is \"follow\" (the default) or \"ignore\"".into();
+    known.map(|(_, limits)| *limits).ok_or_else(|| (word.span(), message()))
+}
 
 pub(super) fn resolve(
     tables: Vec<Spanned<MountTable>>,
@@ -74,7 +84,7 @@ pub(super) fn resolve(
         mount.mountpoint = table.mountpoint.as_ref().map(|path| base.join(path));
         mount.allow_other = table.allow_other;
         mount.in_use = table.in_use();
-        payers.push((table.rule, table.group));
+        payers.push((table.rule, table.group, cgroup_limits(table.cgroup_limits)?));
         // The name is the directory's as it stands: "data.old" is not "data".
         let named = table.name.is_some();
         let default = mount.device.name;
@@ -123,8 +133,8 @@ pub(super) fn resolve_payers(
     payers: Vec<Payers>,
     tree: &Tree,
 ) -> Result<(), Mistake> {
-    for (mount, (table, group)) in mounts.iter_mut().zip(payers) {
-        mount.rules = rules::resolve(table, group, tree)?;
+    for (mount, (table, group, limits)) in mounts.iter_mut().zip(payers) {
+        mount.rules = rules::resolve(table, group, tree)?.with_cgroup_limits(limits);
     }
     Ok(())
 }

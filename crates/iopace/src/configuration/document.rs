@@ -18,9 +18,9 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 
 /// The text of a file, and what it said when it was read.
 pub struct Document {
-    path: PathBuf,
-    text: DocumentMut,
-    settings: Settings,
+    pub(super) path: PathBuf,
+    pub(super) text: DocumentMut,
+    pub(super) settings: Settings,
 }
 
 impl Document {
@@ -95,7 +95,7 @@ impl Document {
         }
     }
 
-    fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
+    pub(super) fn group_table(&mut self, path: &str) -> Result<&mut dyn TableLike, Failure> {
         let groups = self.text.entry("group").or_insert_with(|| {
             let mut all = Table::new();
             all.set_implicit(true);
@@ -219,7 +219,9 @@ fn said(settings: &Settings, path: &str) -> Option<BTreeMap<String, String>> {
     let devices = settings.devices.iter().chain(mounts);
     let devices: Vec<_> =
         devices.map(|device| (device.name.clone(), device.nr_group_requests)).collect();
-    let tree = configured(&settings.groups, &devices).ok()?;
+    let mapped = settings.mounts.iter().flat_map(|mount| mount.rules.limited_by_cgroups());
+    let mapped: Vec<&str> = mapped.collect();
+    let tree = configured(&settings.groups, &devices, &mapped).ok()?;
     let (blank, group) = (Tree::new(), tree.find(path).ok()?);
     let root = blank.find("/").ok()?;
     let files = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
@@ -327,6 +329,7 @@ file = "disk.img"   # the old one
             processes_count: 0,
             made: false,
             files: files.iter().map(|(file, text)| ((*file).into(), (*text).into())).collect(),
+            cgroup_files: Default::default(),
         }
     }
 

@@ -63,6 +63,18 @@ impl Saver {
         Ok(Some(Saver { path, text, _lock: lock }))
     }
 
+    /// Whether a change can be written, before it is made.
+    ///
+    /// # Errors
+    /// The file cannot say it.
+    pub fn check(
+        &self,
+        edit: impl FnOnce(&mut Document) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut document = Document::parse(&self.path, &self.text)?;
+        edit(&mut document).and_then(|()| document.finish()).map(|_| ())
+    }
+
     /// Writes what holds now to the file, and says so.
     ///
     /// # Errors
@@ -71,25 +83,50 @@ impl Saver {
         self,
         edit: impl FnOnce(&mut Document) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut document = Document::parse(&self.path, &self.text)?;
-        let written = edit(&mut document).and_then(|()| document.finish()).and_then(|text| {
-            if text == self.text {
-                return Ok(false);
-            }
-            let wrong =
-                |error: io::Error| Failure::new(format!("{}: {error}", self.path.display()));
-            if read_text(&self.path)? != self.text {
-                return Err(wrong(io::Error::other("somebody has changed it meanwhile")));
-            }
-            replace(&self.path, &text).map(|()| true).map_err(wrong)
-        });
         let path = self.path.display();
-        match written {
+        match self.write(edit) {
             Ok(true) => note(format_args!("saved: {path}")),
             Ok(false) => note(format_args!("{path} says so already")),
             Err(failure) => return Err(failure.but("it holds, but is not saved")),
         }
         Ok(())
+    }
+
+    /// Writes a change to the file, before it holds; whether there was one.
+    ///
+    /// # Errors
+    /// It cannot be written, and is as before.
+    pub fn write(
+        &self,
+        edit: impl FnOnce(&mut Document) -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
+        let mut document = Document::parse(&self.path, &self.text)?;
+        edit(&mut document)?;
+        let text = document.finish()?;
+        if text == self.text {
+            return Ok(false);
+        }
+        if read_text(&self.path)? != self.text {
+            return Err(self.wrong(io::Error::other("somebody has changed it meanwhile")));
+        }
+        replace(&self.path, &text).map(|()| true).map_err(|error| self.wrong(error))
+    }
+
+    /// Writes the file as it was before [`Saver::write`].
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put_back(&self) -> Result<(), Failure> {
+        replace(&self.path, &self.text).map_err(|error| self.wrong(error))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn wrong(&self, error: io::Error) -> Failure {
+        Failure::new(format!("{}: {error}", self.path.display()))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Holds;
 use super::document::Document;
 use crate::output::Failure;
+use iopace_daemon::CgroupLimits;
 use iopace_daemon::api::{DeviceReport, MountReport};
 use std::path::Path;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
@@ -77,6 +78,9 @@ fn mount(mount: &MountReport, device: &DeviceReport) -> Table {
     flags(&mut table, device);
     if mount.group != "/" {
         table.insert("group", value(&mount.group));
+    }
+    if mount.cgroup_limits == CgroupLimits::Ignore.word() {
+        table.insert("cgroup-limits", value(&mount.cgroup_limits));
     }
     let mut rules = ArrayOfTables::new();
     for rule in &mount.rules {

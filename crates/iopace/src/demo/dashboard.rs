@@ -3,11 +3,12 @@
 //!
 //! The disk is one of 7200 rpm without a scheduler but the elevator of its driver, and its window
 //! is fixed: as a kernel has it that was told nothing. The clients are real, and go on until the
-//! demo is ended.
+//! demo is ended. The database has the disk for itself at first: the page compares with that.
 
 use super::load::Client;
 use super::{Args, DEVICE, FILE_LEN, Format, no_scheduler};
 use crate::output::{note, note_over, print};
+use crate::units::shell_word;
 use iopace_core::request::Extent;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -37,6 +38,9 @@ const THINK: Nanos = Nanos::from_millis(2);
 
 /// Writers of the backup.
 const WRITERS: u64 = 2;
+
+/// The backup begins so long after the database.
+const ALONE: Duration = Duration::from_secs(8);
 
 /// How often the line of figures is written anew.
 const TICK: Duration = Duration::from_secs(1);
@@ -107,15 +111,18 @@ fn welcome(args: &Args, doors: &Doors) -> Result<(), String> {
         return print(&(serde_json::to_string(doors).expect("two strings") + "\n"))
             .map_err(|failure| failure.message);
     }
+    let typed = shell_word(control);
     let text = format!(
-        "A backup writes to a disk of 7200 rpm, and a database in group {DATABASE} reads from it.\n\
+        "A database in group {DATABASE} reads from a disk of 7200 rpm, and a backup writes to it \
+         after {} seconds.\n\
          Watch why the reads wait, and put it right while both run:\n\n    {url}\n\n\
          Each of these does, on the page or from another terminal:\n\
-         \x20 scheduler fair        iopace sched configure -a fair {DEVICE} --control {control}\n\
+         \x20 scheduler fair        iopace sched configure -a fair {DEVICE} --control {typed}\n\
          \x20 window latency        iopace window configure -a latency {DEVICE} \
-         --control {control}\n\
+         --control {typed}\n\
          \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' \
-         --control {control}\n\nEnd: Ctrl-C\n\n"
+         --control {typed}\n\nEnd: Ctrl-C\n\n",
+        ALONE.as_secs()
     );
     print(&text).map_err(|failure| failure.message)
 }
@@ -138,10 +145,10 @@ fn play(socket: &Path, stop: &Arc<AtomicBool>) -> io::Result<()> {
         |group: &str, task: Task| Client::start(socket, &format!("{DEVICE}@{group}"), &task, stop);
     let readers = (0..READERS).map(|number| connect(DATABASE, reader(number)));
     let readers = readers.collect::<io::Result<Vec<Client>>>()?;
-    let writers = (0..WRITERS).map(|number| connect(BACKUP, writer(number)));
-    let writers = writers.collect::<io::Result<Vec<Client>>>()?;
+    let mut writers: Vec<Client> = Vec::new();
     let is_told = io::stderr().is_terminal();
-    let mut next = Instant::now();
+    let began = Instant::now();
+    let mut next = began;
     while !stop.load(Relaxed) {
         next += TICK;
         while !stop.load(Relaxed) && Instant::now() < next {
@@ -151,6 +158,10 @@ fn play(socket: &Path, stop: &Arc<AtomicBool>) -> io::Result<()> {
             return Err(error);
         }
         let line = figures(&readers, &writers);
+        if writers.is_empty() && began.elapsed() >= ALONE {
+            let begun = (0..WRITERS).map(|number| connect(BACKUP, writer(number)));
+            writers = begun.collect::<io::Result<Vec<Client>>>()?;
+        }
         if is_told {
             note_over(format_args!("{line}"));
         }

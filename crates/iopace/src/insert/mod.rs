@@ -199,7 +199,8 @@ fn begin(daemon: &Daemon, inserted: &Inserted) -> Result<bool, Failure> {
 /// The path of the volume alone on its line, then what stands behind it.
 fn welcome(daemon: &Daemon, inserted: &Inserted, log: &Path) -> String {
     let path = inserted.path();
-    let info = daemon.devices().first().expect("there is one").info();
+    let devices = daemon.devices();
+    let info = devices.first().expect("there is one").info();
     let (name, size) = (&info.name, units::size(info.size_bytes));
     format!(
         "{}\ninserted into {}, {size}, as '{name}'\nlog: {}\nend: iopace remove {}\n",

@@ -46,10 +46,11 @@ const IDLE: [&str; 22] = [
 ];
 
 /// Options with a value that `iopace mount` has.
-const VALUES: [&str; 18] = [
+const VALUES: [&str; 19] = [
     "name",
     "rule",
     "group",
+    "cgroup-limits",
     "emulate",
     "cache",
     "sched",

@@ -58,7 +58,7 @@ pub fn run(format: Format) -> Result<(), Failure> {
     let entries = mount_table::ours().map_err(|error| {
         Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
     })?;
-    unseen.retain(|(number, _)| entries.iter().all(|entry| entry.connection() != *number));
+    unseen.retain(|(number, seen)| entries.iter().all(|one| !seen.record.is_of(*number, one)));
     // All at the same time: each may take its time to answer.
     let rows: Vec<Row> = thread::scope(|scope| {
         let asked: Vec<_> = entries.iter().map(|entry| scope.spawn(|| row(entry))).collect();
@@ -99,7 +99,7 @@ fn row(entry: &Entry) -> Row {
 /// A mount whose daemon has it in hand, though it is not in our table: it was unmounted, and is
 /// used or made durable still, or it is in another mount namespace.
 fn unseen_row(connection: u32, record: Record) -> Row {
-    let state = match namespaces::seen_by(record.pid, connection) {
+    let state = match namespaces::seen_by(record.pid, connection, &record) {
         Some(_) => "elsewhere",
         None => "detached",
     };

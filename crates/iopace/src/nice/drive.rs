@@ -1,8 +1,9 @@
 //! The loop: looks at the program, asks the controller, and gives the program what it says.
 
 use super::cgroup::Cgroup;
-use super::mounts::Mounts;
+use super::mounts::{Mounts, Others};
 use super::priorities::Priorities;
+use super::progress::NiceProgress;
 use super::{left_until, name_of};
 use crate::cli::NiceArgs;
 use crate::output::{note, note_over};
@@ -60,12 +61,14 @@ pub(super) struct NiceDrive<'a> {
     /// The class that its threads were given.
     class: Option<Class>,
     priorities: Priorities,
+    progress: Option<NiceProgress>,
     ticks: u64,
     shows: bool,
     is_told_late: bool,
     is_told_cgroup: bool,
     /// A goal that only mounts can hold.
     needs_group: bool,
+    has_deadline: bool,
 }
 
 /// The time of the controller.
@@ -88,12 +91,14 @@ impl<'a> NiceDrive<'a> {
             expected: start.expected,
             at: start.at,
             needs_group: args.keep_p99.is_some() || needs_limit,
+            has_deadline: args.by.is_some(),
             means,
             controller: Controller::new(start.goals),
             course: None,
             // A program that we started has it already.
             class: is_ours.then_some(Class::Idle),
             priorities: Priorities::new(is_ours.then_some(Class::Idle)),
+            progress: NiceProgress::of(std::process::id()),
             family,
             ticks: 0,
             shows: !args.quiet && io::stderr().is_terminal(),
@@ -136,9 +141,9 @@ impl<'a> NiceDrive<'a> {
         if is_again {
             self.means.mounts.look();
         }
-        let others = self.keep_p99.map(|goal| self.means.mounts.others(goal));
-        let is_blind = others == Some(None);
-        let others = others.flatten().unwrap_or_default();
+        let others = self.others();
+        let is_blind = others.is_none();
+        let others = others.unwrap_or_default();
         let seen = Seen {
             moved: self.moved(),
             expected: self.expected,
@@ -170,6 +175,17 @@ impl<'a> NiceDrive<'a> {
         self.tell(&course);
     }
 
+    /// Requests of others in the mounts; `None` where they cannot be seen, or are of no interest: a
+    /// deadline has the program wait for them only in the mounts that it uses.
+    fn others(&self) -> Option<Others> {
+        let mounts = &self.means.mounts;
+        match self.keep_p99 {
+            Some(goal) => mounts.others(goal),
+            None if self.has_deadline && mounts.has_group() => mounts.others(Nanos(u64::MAX)),
+            None => None,
+        }
+    }
+
     /// What it has moved: of reading and writing the one that is more, which for a copy is its
     /// size.
     fn moved(&self) -> Bytes {
@@ -197,13 +213,20 @@ impl<'a> NiceDrive<'a> {
                 left.unwrap_or_default()
             ));
         }
-        if let Some(left) = course.left.filter(|_| self.shows) {
-            note_over(format_args!("{}", self.line(course, left)));
+        let line = self.line(course);
+        if let Some(progress) = &mut self.progress {
+            progress.tell(&line);
+        }
+        if self.shows && course.left.is_some() {
+            note_over(format_args!("{line}"));
         }
     }
 
     /// As in `restic: 41 % of 200 GiB, done at 05:12 (in 63 min), idle`.
-    fn line(&self, course: &Course, left: Nanos) -> String {
+    fn line(&self, course: &Course) -> String {
+        let Some(left) = course.left else {
+            return format!("{}: {}, {}", self.name, size(self.moved().0), words(&course.push));
+        };
         let expected = self.expected.unwrap_or_default();
         let percent = (u128::from(self.moved().0) * 100 / u128::from(expected.0.max(1))).min(100);
         let (name, of) = (&self.name, size(expected.0));

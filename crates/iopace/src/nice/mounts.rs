@@ -287,7 +287,7 @@ fn is_unknown(error: &ClientError) -> bool {
 }
 
 /// The name of a program as that of a group.
-fn group_name(program: &str) -> String {
+pub(super) fn group_name(program: &str) -> String {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     program.chars().take(32).map(|c| if is_fit(c) { c } else { '_' }).collect()
 }

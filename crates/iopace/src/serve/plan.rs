@@ -5,7 +5,8 @@ mod inserted;
 mod source;
 mod tls;
 
-pub use source::Source;
+pub use source::{Control, Source};
+pub use tls::check_remote;
 
 use crate::cli::{
     AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs, TlsArgs,
@@ -41,17 +42,6 @@ pub struct Plan {
     pub log_format: LogFormat,
     /// Where it was read from, if it was a file.
     pub source: Option<Source>,
-}
-
-/// Where a daemon is controlled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Where `iopace sched` looks for it.
-    Default,
-    /// There.
-    At(PathBuf),
-    /// Nowhere.
-    None,
 }
 
 impl Plan {
@@ -277,8 +267,8 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
     };
     mount.in_use = args.in_use();
     mount.flags = args.flags();
-    let group = args.group.as_deref().unwrap_or("/");
-    mount.rules = Rules::new(args.rule.clone(), group)
+    mount.rules = Rules::new(args.rule.clone(), args.group.as_deref().unwrap_or("/"))
+        .map(|rules| rules.with_cgroup_limits(args.cgroup_limits.unwrap_or_default()))
         .map_err(|error| Failure::usage(format!("--rule, --group: {error}")))?;
     Ok(mount)
 }

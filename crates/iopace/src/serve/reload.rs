@@ -37,7 +37,7 @@ impl Reloader {
                     );
                 }
                 Err(error) => {
-                    tracing::error!("SIGHUP: the certificates stay as they were: {error}")
+                    tracing::error!("SIGHUP: the certificates stay as they were: {error}");
                 }
             }
             return;

@@ -110,6 +110,8 @@ pub struct App {
     pub is_paused: bool,
     /// The last message.
     pub note: Option<Note>,
+    /// How far the programs are that run under `iopace nice`.
+    pub nice: Vec<String>,
     /// Why there is no connection at this moment.
     pub lost: Option<String>,
     /// The row that was chosen, by its key.

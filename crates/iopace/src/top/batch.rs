@@ -7,6 +7,7 @@ use super::theme::Theme;
 use super::{app::App, draw::up};
 use crate::cli::View;
 use crate::machine::Machine;
+use crate::nice::progress;
 use crate::output::{Failure, Format, note, print_json_line, print_on};
 use iopace_daemon::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::LiveMessage;
@@ -50,7 +51,7 @@ pub fn run(machine: &Machine, app: &App, batch: Batch) -> Result<(), Failure> {
                     continue;
                 }
                 let is_read = match batch.format {
-                    Format::Table => print_on(&frame(app, &report, width()))?,
+                    Format::Table => print_on(&frame(app, &progress::all(), &report, width()))?,
                     Format::Json => print_json_line(&report)?,
                 };
                 if !is_read {
@@ -98,13 +99,16 @@ fn width() -> u16 {
 }
 
 /// A report as text, ended by an empty line.
-pub fn frame(app: &App, report: &LiveReport, width: u16) -> String {
+pub fn frame(app: &App, nice: &[String], report: &LiveReport, width: u16) -> String {
     let interval = crate::units::time(report.interval_ns);
     let mut text = format!(
         "iopace top: report {}, of the last {interval}, up {}\n",
         report.sequence,
         up(report.uptime_ns)
     );
+    for line in nice {
+        text.push_str(&format!("nice {line}\n"));
+    }
     let is_shown = |device: &&LiveDevice| app.device.as_ref().is_none_or(|d| *d == device.device);
     for device in report.devices.iter().filter(is_shown) {
         text.push_str(&format!("\n{} ({})\n", device.device, device.kind));
@@ -176,9 +180,10 @@ mod tests {
     #[test]
     fn text_has_all_devices_or_the_one_that_is_named() {
         let mut app = App::default();
-        insta::assert_snapshot!("batch", frame(&app, &samples::report(), 100));
+        insta::assert_snapshot!("batch", frame(&app, &[], &samples::report(), 100));
         app.device = Some("idle".into());
         app.view = View::Tasks;
-        insta::assert_snapshot!("batch_tasks", frame(&app, &samples::report(), 80));
+        let nice = ["tar: 41 % of 200 GiB, idle".to_owned()];
+        insta::assert_snapshot!("batch_tasks", frame(&app, &nice, &samples::report(), 80));
     }
 }

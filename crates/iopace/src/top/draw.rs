@@ -22,6 +22,9 @@ pub const LEAST: (u16, u16) = (64, 16);
 /// A message gets so many lines at most.
 const NOTE_LINES: usize = 5;
 
+/// Most lines about programs under `iopace nice`.
+const NICE_LINES: u16 = 3;
+
 /// Keys, the most needed first: the last ones go where room is short.
 const KEYS: [(&str, &str); 11] = [
     ("q", "quit"),
@@ -140,8 +143,14 @@ fn draw_body(app: &mut App, theme: Theme, buffer: &mut Buffer, area: Rect) {
         return;
     };
     let (upper, rest) = split(area, header::LINES);
-    let (table, last) = split(rest, rest.height - 1);
     header::draw(device, theme, buffer, upper);
+    let lines = u16::try_from(app.nice.len()).unwrap_or(NICE_LINES).min(NICE_LINES);
+    let (nice, rest) = split(rest, lines);
+    for (row, line) in nice.rows().zip(&app.nice) {
+        buffer.set_stringn(row.x, row.y, "nice", usize::from(row.width), BOLD);
+        buffer.set_stringn(row.x + 5, row.y, line, usize::from(row.width - 5), Style::new());
+    }
+    let (table, last) = split(rest, rest.height - 1);
     legend(theme, buffer, last);
     let rows = app.rows();
     let about = about(app, device, rows.len());

@@ -8,6 +8,7 @@ use super::ask::carry_out;
 use super::draw::draw;
 use super::theme::Theme;
 use crate::machine::Machine;
+use crate::nice::progress;
 use crate::output::Failure;
 use iopace_core::time::Nanos;
 use iopace_daemon::api::{EventReport, LiveReport};
@@ -290,6 +291,7 @@ fn show(
                 Message::Report(report) => {
                     if next.is_due(&report, delay) {
                         app.take_report(*report);
+                        app.nice = progress::all();
                         shown += 1;
                     }
                 }

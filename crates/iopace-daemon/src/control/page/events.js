@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { arrange, byId, el, show } from "./dom.js";
 import { clock } from "./format.js";
+import { levelOfEvent } from "./levels.js";
 import { mark } from "./store.js";
 
 /** Events that are listed. */
@@ -25,7 +26,7 @@ export function takeEvent({ device, age_ns: age, kind, text }) {
     "li",
     {},
     el("time", { datetime: new Date(at).toISOString() }, clock(at)),
-    el("span", { class: `kind ${kind}` }, kind),
+    el("span", { class: `kind ${levelOfEvent(kind)}` }, kind),
     el("span", { class: "device" }, device),
     el("span", { class: "what" }, text),
   );

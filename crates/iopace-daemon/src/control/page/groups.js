@@ -1,9 +1,9 @@
 // The table of groups, as a tree or by what they do. Rows are made when they are first shown, at
 // most so many as are asked for, and kept as long as they are listed.
 
-import { get } from "./api.js";
 import { arrange, byId, setText, show } from "./dom.js";
 import { GroupRow } from "./rows.js";
+import { fetchSettings, knownGroups } from "./settings.js";
 import { dirtyOf, parentOf, shown, store } from "./store.js";
 
 /** Rows before "show all", and after it. */
@@ -17,7 +17,6 @@ const ALWAYS_FRESH = 60;
 const SETTINGS_MS = 10000;
 
 const view = { sort: "group", filter: "", isAll: false };
-let settings = new Map();
 let rows = new Map();
 let rowsOf = null;
 /** Dirty memory by group, with what is below it. */
@@ -45,8 +44,7 @@ const bytesOf = (live) => live.activity.read.bytes_s + live.activity.write.bytes
 /** Reads what is set for the groups. */
 export async function readSettings() {
   try {
-    const all = await get("/v1/groups");
-    settings = new Map(all.map(({ group, files }) => [group, files]));
+    await fetchSettings();
     if (shown()) {
       drawGroups(shown());
     }
@@ -103,7 +101,7 @@ function byPath(a, b) {
 
 /** The groups to show: of many, those that do most, with those above them. */
 function choose(lives) {
-  const all = [...new Set([...lives.keys(), ...settings.keys()])];
+  const all = [...new Set([...lives.keys(), ...knownGroups()])];
   const matching = all.filter((group) => group.toLowerCase().includes(view.filter));
   const max = view.isAll ? ROWS_MAX_ALL : ROWS_MAX;
   const key = KEYS[view.sort] || bytesOf;
@@ -149,7 +147,7 @@ export function drawGroups(device) {
       continue;
     }
     row.isKnown = true;
-    row.update(lives.get(group) || null, settings.get(group) || {}, {
+    row.update(lives.get(group) || null, {
       isFlat: view.sort !== "group",
       dirty: dirty.get(group) || 0,
       hasCache: device.pace !== null,

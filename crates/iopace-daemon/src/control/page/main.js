@@ -3,6 +3,9 @@
 import { get, hasToken, setToken, takeToken } from "./api.js";
 import { recolour } from "./charts.js";
 import { buildDevice, readChoices, readDevice, watchDevice } from "./device.js";
+import { giveColours } from "./colours.js";
+import { copyButton } from "./command.js";
+import { buildDiagnosis, drawDiagnosis } from "./diagnosis.js";
 import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
 import { drawEvents, readEvents, takeEvent } from "./events.js";
 import { duration } from "./format.js";
@@ -14,7 +17,6 @@ import { SPAN_S, forgetDaemon, mark, pointsOf, shown, store, takeReports } from 
 import { drawTasks } from "./tasks.js";
 import { buildTiles, drawEmpty, drawTiles } from "./tiles.js";
 import { buildWhy, drawWhy } from "./why.js";
-import { buildWorst, drawWorst } from "./worst.js";
 
 let isDue = false;
 /** The device that was drawn last. */
@@ -39,11 +41,12 @@ function draw() {
   const { version, pid } = store.status || {};
   const about = version ? `iopace ${version}, process ${pid}, ` : "";
   setText(byId("daemon"), `${about}up ${duration(store.latest.uptime_ns)}`);
+  giveColours(pointsOf(device.device));
+  drawDiagnosis(device);
   drawTiles(device);
   drawEmpty(pointsOf(device.device), device);
   drawPanels(device);
   drawWhy(device);
-  drawWorst();
   drawGroups(device);
   drawTasks(device);
   watchDevice(device);
@@ -152,7 +155,10 @@ function build(live) {
   buildTiles();
   buildPanels();
   buildWhy();
-  buildWorst();
+  buildDiagnosis(() => {
+    readDevice().catch(() => {});
+    readSettings();
+  });
   buildGroups();
   buildDevice();
   buildTheme(recolour);
@@ -164,16 +170,7 @@ function build(live) {
   });
   byId("pause").addEventListener("click", () => setPaused(!store.isPaused));
   byId("retry").addEventListener("click", () => live.retryNow());
-  byId("copy").addEventListener("click", async () => {
-    const code = byId("empty-code");
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      setText(byId("copy"), "Copied");
-      setTimeout(() => setText(byId("copy"), "Copy"), 2000);
-    } catch {
-      getSelection().selectAllChildren(code); // To be copied by hand.
-    }
-  });
+  byId("empty-copy").append(copyButton(byId("empty-code")));
   byId("login").addEventListener("cancel", (event) => event.preventDefault());
   byId("login-form").addEventListener("submit", (event) => {
     event.preventDefault();

@@ -1,20 +1,21 @@
-// Colours after Okabe and Ito, which people with any kind of colour blindness tell apart, each with
-// a pattern or a dash of its own, so that colour is never all there is. The same patterns are in
-// patterns.css as .k0 to .k8.
+// The colours of groups: from blue to pink, and nothing else on the page has these. Reasons are
+// green to yellow, red and amber are alarms and warnings, and all else is grey or ink. Each has a
+// pattern or a dash of its own, so that colour is never all there is. The same patterns are in
+// patterns.css as .k0 to .k8; those of reasons as .r0 to .r7.
 
 const COLOURS = [
   "#0072b2", // blue
-  "#e69f00", // orange
-  "#009e73", // green
   "#cc79a7", // pink
   "#56b4e9", // sky
-  "#d55e00", // vermilion
-  "#f0e442", // yellow
-  "#7a6fb0", // violet: the eighth group; its pattern is unlike that of blue and pink
-  "#9a9a9a", // grey: all others
+  "#7a6fb0", // violet
+  "#1f9aa6", // teal
+  "#a23b8a", // magenta
+  "#33508f", // navy
+  "#b39ddb", // lilac
+  "#c3c8ce", // pale: all others
 ];
 
-/** Index of the grey one. */
+/** Index of the pale one. */
 export const OTHER = COLOURS.length - 1;
 
 /** The colour of a line in the theme at hand; they are in patterns.css. */
@@ -72,8 +73,7 @@ export function pattern(index) {
     const context = tile.getContext("2d");
     context.fillStyle = COLOURS[index];
     context.fillRect(0, 0, tile.width, tile.height);
-    // White does not show on yellow.
-    context.strokeStyle = index === 6 ? "rgb(0 0 0 / 35%)" : "rgb(255 255 255 / 55%)";
+    context.strokeStyle = "rgb(255 255 255 / 55%)";
     context.fillStyle = context.strokeStyle;
     context.lineWidth = 1.2 * scale;
     STROKES[index](context, tile.width);
@@ -81,3 +81,6 @@ export function pattern(index) {
   }
   return made.get(key);
 }
+
+/** How the line of each group is dashed. */
+export const DASHES = [[], [8, 3], [3, 2], [10, 3, 2, 3], [5, 2], [1, 3], [12, 4], [6, 2, 1, 2], []];

@@ -2,24 +2,21 @@
 
 import { byId, el, lineSwatch, show } from "./dom.js";
 import { Chart, RIGHT } from "./charts.js";
-import { OTHER, colour, lineColour, pattern } from "./palette.js";
+import { colourOf } from "./colours.js";
+import { DASHES, OTHER, colour, lineColour, pattern } from "./palette.js";
 import { count, exactRate, exactSize, exactTime, rate, size, time } from "./format.js";
 import { markersOf, pointsOf, store } from "./store.js";
 
-/** Groups with a colour of their own. */
-const GROUPS_MAX = OTHER;
-
-/** Groups with less than this part of all have no colour of their own. */
+/** What has less than this part of all is not in the legend. */
 const SHARE_MIN = 0.002;
+
+/** What groups have in a gap. */
+const NONE = new Map();
 
 /** A gap in the line, where nothing came for longer than this, in ms. */
 const GAP = 3500;
 
 const panels = {};
-
-/** Group by place in the stack; a group keeps its place, and its colour, while it is busy. */
-let places = new Array(GROUPS_MAX).fill(null);
-let placesOf = null;
 
 const marks = () => markersOf(store.device);
 
@@ -65,12 +62,9 @@ export function buildPanels() {
     marks,
   });
   panels.latency = new Chart(byId("chart-latency"), {
-    title: "Latency",
-    note: "arrival to finish, logarithmic",
-    series: [
-      lineSeries("p99", "vermilion", { format: time }),
-      lineSeries("p50", "blue", { format: time, dash: [6, 3] }),
-    ],
+    title: "Latency by group",
+    note: "p99 of each second, logarithmic",
+    series: [lineSeries("all", "ink", { format: time })],
     axes: [{ scale: "y", side: 3, format: exactTime, extra: DECADES }],
     scales: { y: { distr: 3, range: decades } },
     marks,
@@ -79,10 +73,10 @@ export function buildPanels() {
     title: "Slots and window",
     note: "requests",
     series: [
-      lineSeries("waiting for a slot", "vermilion", { format: count }),
-      lineSeries("slots taken", "orange", { format: count, dash: [8, 3] }),
-      lineSeries("at the disk", "blue", { format: count, dash: [3, 2] }),
-      lineSeries("window depth", "grey", { format: count, dash: [1, 3], width: 2.5 }),
+      lineSeries("waiting for a slot", "slot", { format: count }),
+      lineSeries("slots taken", "ink", { format: count, dash: [8, 3] }),
+      lineSeries("at the disk", "disk", { format: count, dash: [3, 2] }),
+      lineSeries("window depth", "window", { format: count, dash: [1, 3], width: 2.5 }),
     ],
     axes: [{ scale: "y", side: 3, steps: "whole", format: count }],
     scales: { y: { range: fromZero(8) } },
@@ -103,10 +97,10 @@ function buildPace() {
     title: "Dirty memory",
     note: "writers are paced above freerun",
     series: [
-      lineSeries("limit", "vermilion", { format: size, dash: [10, 4] }),
-      lineSeries("setpoint", "green", { format: size, dash: [5, 3] }),
+      lineSeries("limit", "memory", { format: size, dash: [10, 4] }),
+      lineSeries("setpoint", "ink", { format: size, dash: [5, 3] }),
       lineSeries("freerun", "grey", { format: size, dash: [1, 3], width: 2.5 }),
-      { ...lineSeries("dirty", "blue", { format: size }), fill: "rgb(0 114 178 / 20%)" },
+      { ...lineSeries("dirty", "ink", { format: size }), fill: "rgb(128 128 128 / 25%)" },
     ],
     axes: [{ scale: "y", side: 3, steps: "binary", format: exactSize }],
     scales: { y: { range: fromZero(4096) } },
@@ -116,10 +110,10 @@ function buildPace() {
     title: "Write pacing",
     note: "rates left, pauses right",
     series: [
-      lineSeries("write bandwidth", "blue", { format: rate, width: 2.5 }),
-      lineSeries("balanced", "green", { format: rate, dash: [8, 3] }),
-      lineSeries("base", "orange", { format: rate, dash: [4, 3] }),
-      lineSeries("task", "pink", { format: rate }),
+      lineSeries("write bandwidth", "ink", { format: rate, width: 2.5 }),
+      lineSeries("balanced", "ink", { format: rate, dash: [8, 3] }),
+      lineSeries("base", "grey", { format: rate, dash: [4, 3] }),
+      lineSeries("task", "dirty", { format: rate }),
       {
         ...lineSeries("pause p99", "grey", { format: time, scale: "pause", width: 1 }),
         paths: uPlot.paths.bars({ size: [0.5, 6] }),
@@ -136,27 +130,25 @@ function buildPace() {
   });
 }
 
-/** The busiest groups over the time shown; those that have a place keep it. */
-function chooseGroups(points) {
-  const sums = new Map();
-  for (const { groups } of points) {
-    for (const [group, bytes] of groups) {
-      if (group !== null && bytes > 0) {
-        sums.set(group, (sums.get(group) || 0) + bytes);
+/** Groups with a colour and a figure in these points, by colour: `[group, colour]`. */
+function drawnGroups(points, read) {
+  const colours = new Map();
+  for (const point of points) {
+    for (const [group, value] of read(point)) {
+      if (group !== null && value > 0 && colourOf(group) !== OTHER) {
+        colours.set(group, colourOf(group));
       }
     }
   }
-  const least = SHARE_MIN * points.reduce((sum, { total }) => sum + (total || 0), 0);
-  const busy = [...sums].filter(([, bytes]) => bytes >= least);
-  const busiest = busy.sort((a, b) => b[1] - a[1]).slice(0, GROUPS_MAX);
-  const chosen = new Set(busiest.map(([group]) => group));
-  const isOther = placesOf !== store.device;
-  const next = places.map((group) => (!isOther && chosen.has(group) ? group : null));
-  for (const group of [...chosen].filter((group) => !next.includes(group))) {
-    next[next.indexOf(null)] = group;
-  }
-  placesOf = store.device;
-  return next;
+  return [...colours].sort((a, b) => a[1] - b[1]);
+}
+
+/** Whether a chart shows other groups than `named`; it shows them from now on. */
+function isOther(panel, named) {
+  const key = JSON.stringify(named);
+  const is = panel.named !== key;
+  panel.named = key;
+  return is;
 }
 
 /** Whether there is something to see of the groups without a colour of their own. */
@@ -171,15 +163,11 @@ function stackValue(series, index) {
 }
 
 function drawBandwidth(points, xs, end) {
-  const next = chooseGroups(points);
-  const named = next.map((group, place) => [group, place]).filter(([group]) => group !== null);
-  if (next.join("\n") !== places.join("\n") || panels.bandwidth.options.series.length === 1) {
-    places = next;
+  const named = drawnGroups(points, ({ groups }) => groups);
+  if (isOther(panels.bandwidth, named)) {
     // Drawn from the top of the stack down: each covers what is below it of the one before.
-    const series = [areaSeries("other", OTHER)];
-    named.reverse().forEach(([group, place]) => series.push(areaSeries(group, place)));
-    named.reverse();
-    panels.bandwidth.setSeries(series);
+    const areas = named.map(([group, index]) => areaSeries(group, index)).reverse();
+    panels.bandwidth.setSeries([areaSeries("other", OTHER), ...areas]);
   }
   layers = named.map(([group]) => points.map((p) => (p.gap ? null : p.groups.get(group) || 0)));
   const rest = points.map((p, i) => p.gap ? null : layers.reduce((r, l) => r - l[i], p.total));
@@ -194,13 +182,29 @@ function drawBandwidth(points, xs, end) {
   panels.bandwidth.setData([xs, ...stacked], end);
 }
 
+/** The p99 of each group; the legend has the worst first. */
+function drawLatency(points, xs, end) {
+  const named = drawnGroups(points, ({ p99s }) => p99s);
+  const last = new Map(points.flatMap(({ p99s }) => [...p99s]));
+  named.sort((a, b) => last.get(b[0]) - last.get(a[0]) || a[1] - b[1]);
+  const worst = named.length > 0 ? [named[0], ...named.slice(1).sort((a, b) => a[1] - b[1])] : [];
+  if (isOther(panels.latency, worst)) {
+    const line = ([group, index]) =>
+      lineSeries(group, `g${index}`, { format: time, dash: DASHES[index] });
+    const none = lineSeries("nobody waits", "grey", { format: time });
+    panels.latency.setSeries(worst.length > 0 ? worst.map(line) : [none]);
+  }
+  const lines = worst.map(([group]) => points.map(({ p99s }) => p99s.get(group) ?? null));
+  panels.latency.setData([xs, ...(lines.length > 0 ? lines : [points.map(() => null)])], end);
+}
+
 /** The points with an empty one in each gap, so that no line goes across it. */
 function withGaps(points) {
   const all = [];
   for (const point of points) {
     const before = all[all.length - 1];
     if (before && point.at - before.at > GAP) {
-      all.push({ at: before.at + 1000, gap: true, groups: new Map(), pace: null });
+      all.push({ at: before.at + 1000, gap: true, groups: NONE, p99s: NONE, pace: null });
     }
     all.push(point);
   }
@@ -217,7 +221,7 @@ export function drawPanels(device) {
   const end = xs[xs.length - 1];
   const of = (read) => points.map((point) => (point.gap ? null : read(point)));
   drawBandwidth(points, xs, end);
-  panels.latency.setData([xs, of((p) => p.p99), of((p) => p.p50)], end);
+  drawLatency(points, xs, end);
   const slots = [of((p) => p.waiting), of((p) => p.taken), of((p) => p.inFlight)];
   panels.slots.setData([xs, ...slots, of((p) => p.depth)], end);
   const isPaced = device.pace !== null;

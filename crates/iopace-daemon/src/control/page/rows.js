@@ -1,14 +1,21 @@
 // One row of the table of groups, made once and kept while the group is listed.
 
 import { effective, writeFile } from "./api.js";
+import { colourOf } from "./colours.js";
+import { pasteable } from "./command.js";
 import { el, setAttribute, setText, show } from "./dom.js";
 import { Edit } from "./edit.js";
 import { ops, rate, shortLimits, size, time } from "./format.js";
+import { levelOfTime, setLevel } from "./levels.js";
+import { settingOf } from "./settings.js";
 import { mark } from "./store.js";
 import { WhyBar } from "./why.js";
 
 /** Columns of the table. */
 export const COLUMNS = 12;
+
+/** The place of the latency among the cells with numbers. */
+const P99 = 4;
 
 const LIMIT_HINT =
   "rbps wbps bps: bytes per second (k, M and G count in 1024); riops wiops iops: requests per " +
@@ -33,7 +40,8 @@ export class GroupRow {
     this.name.style.setProperty("--depth", group === "/" ? 0 : group.split("/").length - 1);
     this.name.title = group;
     this.label = el("span", {}, group === "/" ? "/" : group.slice(group.lastIndexOf("/") + 1));
-    this.name.append(this.label);
+    this.swatch = el("span", { class: "swatch", "aria-hidden": "true" });
+    this.name.append(this.swatch, this.label);
     this.edits = {
       class: this.edit("io.ioprio_class", "class", ["RT", "BE", "IDLE"], CLASS_HINT),
       weight: this.edit("io.weight", "weight", "text", WEIGHT_HINT, 5),
@@ -109,21 +117,24 @@ export class GroupRow {
   }
 
   /**
-   * Shows what the group does; `live` is null while it does nothing, `files` is what is set, `dirty`
-   * the dirty memory of the group and of those below it, `hasCache` whether writes are buffered.
+   * Shows what the group does; `live` is null while it does nothing, `dirty` the dirty memory of the
+   * group and of those below it, `hasCache` whether writes are buffered.
    */
-  update(live, files, { isFlat, dirty, hasCache }) {
+  update(live, { isFlat, dirty, hasCache }) {
     const nothing = { read: NOTHING, write: NOTHING, buffered: NOTHING };
     const { read, write, buffered, latency } = live ? live.activity : nothing;
     setText(this.label, isFlat || this.group === "/" ? this.group : this.leaf());
     this.row.classList.toggle("flat", isFlat);
     this.row.classList.toggle("idle", !live);
     const { class: ofClass, weight, limit } = this.edits;
-    const set = (file, builtIn) => lineFor(files[file], this.device, builtIn);
+    const set = (file, builtIn) => settingOf(this.group, file, this.device, builtIn);
+    this.swatch.className = `swatch k${colourOf(this.group)}`;
     ofClass.hold(live ? live.class.toUpperCase() : set("io.ioprio_class", "BE"));
     weight.hold(live ? String(live.weight) : set("io.weight", "100"));
     limit.hold(limitText(set("io.max", "max")));
-    const p99 = latency && latency.count > 0 ? time(latency.p99_ns) : "–";
+    const isAny = latency && latency.count > 0;
+    const p99 = isAny ? time(latency.p99_ns) : "–";
+    setLevel(this.cells[P99], isAny ? levelOfTime(latency.p99_ns) : "");
     const texts = [
       rate(read.bytes_s),
       rate(write.bytes_s),
@@ -147,23 +158,8 @@ export class GroupRow {
 }
 
 /** What will not do what it says, and the command line that changes it. */
-export const inWords = ({ text, command }) => (command ? `${text} (${command})` : text);
-
-/** What a file says for a device: its line, else the line `default`, else the built-in value. */
-export function lineFor(text, device, builtIn) {
-  let value = builtIn;
-  for (const line of (text || "").split("\n")) {
-    const at = line.indexOf(" ");
-    const [name, rest] = [line.slice(0, at), line.slice(at + 1)];
-    if (name === device) {
-      return rest;
-    }
-    if (name === "default") {
-      value = rest;
-    }
-  }
-  return value;
-}
+export const inWords = ({ text, command }) =>
+  command ? `${text} (${pasteable(command)})` : text;
 
 /** A value of io.max as it is shown: nothing where nothing is limited. */
 const limitText = (value) => (value === "max" ? "" : shortLimits(value));

@@ -7,6 +7,9 @@ export const SPAN_S = 120;
 /** Groups whose bandwidth is kept for each point; the others go together. */
 const GROUPS_PER_POINT = 32;
 
+/** A group with less, in bytes per second, is not told apart: differences of rounded figures. */
+const OWN_MIN = 1024;
+
 /** Markers that are kept per device. */
 const MARKERS_MAX = 50;
 
@@ -68,26 +71,73 @@ export function dirtyOf(device) {
   return dirty;
 }
 
+/** The nearest group above that is in `known`, or null. */
+function knownParent(group, known) {
+  let above = parentOf(group);
+  while (above !== null && !known.has(above)) {
+    above = parentOf(above);
+  }
+  return above;
+}
+
+/** Of each group a figure without that of the groups below it, which is in its own. */
+function withoutBelow(groups, read) {
+  const whole = new Map(groups.map((live) => [live.group, read(live.activity)]));
+  const own = new Map(whole);
+  for (const [group, value] of whole) {
+    const above = knownParent(group, whole);
+    if (above !== null) {
+      own.set(above, own.get(above) - value);
+    }
+  }
+  return own;
+}
+
+/** How many requests are here. */
+const counts = ({ now }) =>
+  Object.entries(now).reduce((sum, [key, n]) => sum + (key === "oldest_ns" ? 0 : n), 0);
+
+/** The p99 of a group; the age of its oldest request, if that is more: nothing else tells of one
+ * that stands. Not where it may be write-back, for which nobody waits. */
+function longest({ activity, dirty_bytes: dirty }) {
+  const { latency, buffered, now } = activity;
+  const mayBeWriteBack = buffered.ops_milli_s > 0 || dirty > 0;
+  return Math.max(latency.p99_ns, mayBeWriteBack ? 0 : now.oldest_ns);
+}
+
+/** How long the requests of groups take that have any of their own, the longest first, up to a
+ * bound: `[group, time, time at the disk]`. */
+function latenciesOf({ groups }) {
+  const own = withoutBelow(groups, (activity) => activity.latency.count + counts(activity));
+  const theirs = groups.filter((live) => own.get(live.group) > 0 && longest(live) > 0);
+  const all = theirs.map((live) => [live.group, longest(live), diskTime(live.activity)]);
+  return all.sort((a, b) => b[1] - a[1]).slice(0, GROUPS_PER_POINT);
+}
+
+/** The time at the disk of each request of an activity that somebody waited for; 0 if none ended. */
+function diskTime({ waits, unawaited, latency }) {
+  const sum = waits.disk_ns - (unawaited ? unawaited.disk_ns : 0);
+  return latency.count > 0 ? sum / latency.count : 0;
+}
+
+/** The group that has the device for itself, or null. */
+function onlyOne(device) {
+  const asked = (activity) =>
+    activity.read.ops_milli_s +
+    activity.write.ops_milli_s +
+    activity.buffered.ops_milli_s +
+    counts(activity);
+  const own = [...withoutBelow(device.groups, asked)].filter(([, value]) => value > 0);
+  return own.length === 1 && device.groups_left_out_count === 0 ? own[0][0] : null;
+}
+
 /**
  * Bytes per second of each group without those below it: groups are reported with what is below
  * them, and what is stacked must not count twice. `null` takes what has no group of its own.
  */
 function ownBandwidth(device) {
-  const own = new Map();
-  for (const { group, activity } of device.groups) {
-    own.set(group, activity.read.bytes_s + activity.write.bytes_s);
-  }
-  const whole = new Map(own);
-  for (const { group } of device.groups) {
-    let above = parentOf(group);
-    while (above !== null && !own.has(above)) {
-      above = parentOf(above);
-    }
-    if (above !== null) {
-      own.set(above, own.get(above) - whole.get(group));
-    }
-  }
-  const busy = [...own].filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]);
+  const own = withoutBelow(device.groups, ({ read, write }) => read.bytes_s + write.bytes_s);
+  const busy = [...own].filter(([, bytes]) => bytes >= OWN_MIN).sort((a, b) => b[1] - a[1]);
   const kept = new Map(busy.slice(0, GROUPS_PER_POINT));
   const { read, write } = device.activity;
   const sum = [...kept.values()].reduce((a, b) => a + b, 0);
@@ -98,8 +148,11 @@ function ownBandwidth(device) {
 function pointOf(at, device) {
   const { activity, queue, window, pace } = device;
   const root = device.groups.find(({ group }) => group === "/");
+  const slowest = latenciesOf(device);
   return {
     at,
+    p99s: new Map(slowest.map(([group, time]) => [group, time])),
+    disks: new Map(slowest.map(([group, , disk]) => [group, disk])),
     groups: ownBandwidth(device),
     total: activity.read.bytes_s + activity.write.bytes_s,
     cached: activity.buffered.bytes_s,
@@ -134,6 +187,7 @@ function addPoints(report, at) {
     if (last && at <= last.at) {
       continue; // It came with the history already.
     }
+    noteAlone(device);
     points.push(pointOf(at, device));
     const oldest = at - SPAN_S * 1000 - 2000;
     while (points.length > 0 && points[0].at < oldest) {
@@ -145,7 +199,38 @@ function addPoints(report, at) {
   for (const name of [...store.points.keys()].filter((name) => !names.has(name))) {
     store.points.delete(name);
     store.markers.delete(name);
+    alone.delete(name);
   }
+}
+
+/** By device and group, the p99 of the latest seconds in which it had the device for itself. */
+const alone = new Map();
+
+/** Seconds that are remembered of a group alone, and the groups of a device. */
+const ALONE_S = 15;
+const ALONE_GROUPS = 64;
+
+/** Remembers what a group has while nobody else asks for anything. */
+function noteAlone(device) {
+  const group = onlyOne(device);
+  const live = device.groups.find((live) => live.group === group);
+  if (!live || live.activity.latency.count === 0) {
+    return;
+  }
+  const groups = alone.get(device.device) || new Map();
+  const seconds = [...(groups.get(group) || []), live.activity.latency.p99_ns].slice(-ALONE_S);
+  groups.delete(group); // The one that was seen last goes last.
+  groups.set(group, seconds);
+  if (groups.size > ALONE_GROUPS) {
+    groups.delete(groups.keys().next().value);
+  }
+  alone.set(device.device, groups);
+}
+
+/** What a group had alone: the middle of its p99s then, or null if it was not seen alone. */
+export function aloneOf(device, group) {
+  const seconds = alone.get(device) ? alone.get(device).get(group) : null;
+  return seconds ? [...seconds].sort((a, b) => a - b)[Math.floor(seconds.length / 2)] : null;
 }
 
 /** When the daemon was started by the clock of the page, in ms; null if that is not known. */

@@ -1,7 +1,9 @@
 // The tasks that moved most or waited longest.
 
+import { colourOf } from "./colours.js";
 import { arrange, byId, el, setText, show } from "./dom.js";
 import { ops, rate, time } from "./format.js";
+import { levelOfTime, setLevel } from "./levels.js";
 import { WhyBar } from "./why.js";
 
 /** Rows at most; the daemon sends its top few anyway. */
@@ -13,8 +15,10 @@ function make(task, group) {
   const cells = ["read", "write", "buffered", "ops", "p99"].map(() => el("td", { class: "num" }));
   const bar = new WhyBar(true);
   const name = el("th", { scope: "row" }, task);
-  const row = el("tr", {}, name, el("td", {}, group), ...cells, el("td", {}, bar.node));
-  return { row, cells, bar };
+  const swatch = el("span", { "aria-hidden": "true" });
+  const payer = el("td", { class: "group" }, swatch, group);
+  const row = el("tr", {}, name, payer, ...cells, el("td", {}, bar.node));
+  return { row, swatch, cells, bar };
 }
 
 /** Shows the tasks of the device. */
@@ -32,6 +36,8 @@ export function drawTasks(device) {
       latency.count > 0 ? time(latency.p99_ns) : "–",
     ];
     texts.forEach((text, i) => setText(made.cells[i], text));
+    setLevel(made.cells[4], latency.count > 0 ? levelOfTime(latency.p99_ns) : "");
+    made.swatch.className = `swatch k${colourOf(group)}`;
     made.bar.update(activity);
     kept.set(key, made);
   }

@@ -2,6 +2,7 @@
 
 import { byId, el, setText, show } from "./dom.js";
 import { count, ops, rate, size, time } from "./format.js";
+import { levelOfTime, setLevel } from "./levels.js";
 import { store } from "./store.js";
 
 const TILES = [
@@ -42,6 +43,7 @@ export function drawTiles({ activity, queue, window, pace }) {
   const times = `p50 ${time(latency.p50_ns)}, max ${time(latency.max_ns)}`;
   const isAny = latency.count > 0;
   set("p99", isAny ? time(latency.p99_ns) : "–", isAny ? times : "nobody waited");
+  setLevel(tiles.p99.value, isAny ? levelOfTime(latency.p99_ns) : "");
   set("flight", `${queue.in_flight_count} of ${window.depth}`, `window ${window.policy}`);
   const taken = queue.queued_count + queue.in_flight_count;
   set("waiting", count(queue.waiting_count), `${taken} of ${queue.nr_requests} slots taken`);

@@ -5,9 +5,6 @@ import { REASONS, eachTime, parts } from "./reasons.js";
 import { count, percent, time } from "./format.js";
 import { store } from "./store.js";
 
-/** The pattern of each reason, in the order of REASONS; the disk is grey. */
-const COLOURS = ["k1", "k5", "k3", "k6", "k0", "k4", "k2", "k8"];
-
 /** Parts from here on have their word written in them, in percent of the bar. */
 const WORD_MIN = 14;
 
@@ -24,7 +21,7 @@ export class WhyBar {
     this.node = el("div", { class: isSmall ? "why small" : "why", role: "img" });
     this.pieces = REASONS.map(({ word }, i) => {
       const label = isSmall ? null : el("span", {}, word);
-      return el("span", { class: `piece ${COLOURS[i]}` }, label);
+      return el("span", { class: `piece r${i}` }, label);
     });
     this.node.append(...this.pieces);
     this.isSmall = isSmall;
@@ -82,7 +79,7 @@ export function buildWhy() {
           show(more, !isOpen);
         },
       },
-      el("span", { class: `swatch ${COLOURS[i]}`, "aria-hidden": "true" }),
+      el("span", { class: `swatch r${i}`, "aria-hidden": "true" }),
       word,
     );
     const about = el("td", { colspan: 5 }, `${means} What changes it: ${change}.`);

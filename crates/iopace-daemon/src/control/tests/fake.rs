@@ -1,5 +1,6 @@
 //! A device with a real engine and no disk.
 
+use crate::below::Below;
 use crate::config::{Backend, DaemonConfig, DeviceConfig};
 use crate::daemon::Daemon;
 use crate::device::events::is_exchange;
@@ -27,7 +28,7 @@ pub(super) struct Fake {
 
 impl Fake {
     /// A device; one named `direct` bypasses the page cache, one named `capped` gives each group
-    /// four slots.
+    /// four slots, one named `volume` is 253:0 on the disk 8:0.
     pub(super) fn device(name: &str) -> Arc<dyn Device> {
         let info = DeviceInfo {
             name: name.into(),
@@ -43,7 +44,7 @@ impl Fake {
             block_bytes: (1, 4096),
             nr_group_requests: (name == "capped").then_some(4),
             bytes_s_max: Some(100_000_000),
-            below: None,
+            below: (name == "volume").then(|| Below::numbered(&["253:0", "8:0"])),
         };
         let engine = Engine::new(Config { memory: MEMORY, ..Config::default() });
         let events = EventLog::new(name.into());

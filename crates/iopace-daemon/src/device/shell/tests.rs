@@ -2,6 +2,7 @@
 
 use super::super::emulated::EmulatedDevice;
 use super::super::file::FileDevice;
+use super::super::{DeviceEvent, LoggedEvent};
 use super::*;
 use crate::answer::Progress;
 use crate::buffer::Buffer;
@@ -172,6 +173,33 @@ fn a_write_at_once_is_the_callers_or_waits_as_a_request() {
         assert_eq!(back, data);
         assert_eq!(device.status().engine.paced_count, 0);
     }
+    timers.stop();
+}
+
+#[test]
+fn a_write_at_once_that_finds_no_room_is_an_event() {
+    let (folder, timers) = (tempfile::tempdir().expect("a folder"), Timers::start().expect("one"));
+    let mut devices = devices(folder.path(), &timers);
+    let (device, _) = devices.swap_remove(0);
+    assert!(device.info().model.is_none(), "the real one");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
+    let target = Target::new(Arc::new(File::of_tree_unread(full, false)), 0);
+    let extent = Extent::new(Bytes::ZERO, Bytes(BLOCK)).expect("small");
+    let who = (TaskId(1), GroupId::ROOT, Area::from(extent));
+    let client = Client::new();
+    let mut make = || client.job(9, Op::Write, (0, BLOCK));
+    let data = vec![9; BLOCK as usize];
+    let (_, error) = device
+        .write_at_once(who, (&data, &target), &mut make)
+        .expect("at once")
+        .expect_err("there is no room");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    let mut told = Vec::new();
+    device.look(&mut |_, events| told = events.kept());
+    let [LoggedEvent { event: DeviceEvent::NoSpace(text), .. }] = &*told else {
+        panic!("{told:?}")
+    };
+    assert!(text.starts_with("a write of 4 KiB failed: No space left"), "{text}");
     timers.stop();
 }
 

@@ -61,7 +61,7 @@ impl ImageFile {
 
     /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
-        self.device.info().size_bytes
+        self.device.size_bytes()
     }
 
     /// Smallest request in bytes.

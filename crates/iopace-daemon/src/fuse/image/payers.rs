@@ -32,7 +32,7 @@ struct Now {
 }
 
 impl Payers {
-    /// Those of the export with that place; `kernel` is the task of the kernel's threads.
+    /// Those of the export with that number; `kernel` is the task of the kernel's threads.
     ///
     /// # Errors
     /// The group of the export is gone: a bug.
@@ -42,7 +42,7 @@ impl Payers {
         kernel: TaskId,
     ) -> Result<Payers, StartError> {
         let moves = groups.exports_moved();
-        let group = groups.export_groups().swap_remove(export);
+        let group = group_of(groups, export)?;
         let who = make(groups, &group)?;
         let now = RwLock::new(Now { moves, group, who });
         Ok(Payers { groups: Arc::clone(groups), export, kernel, now })
@@ -68,7 +68,7 @@ impl Payers {
         }
         let before = now.clone();
         drop(now);
-        let group = self.groups.export_groups().swap_remove(self.export);
+        let group = group_of(&self.groups, self.export).unwrap_or(before.group.clone());
         let who = if group == before.group { Ok(before.who) } else { make(&self.groups, &group) };
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         match who {
@@ -79,6 +79,11 @@ impl Payers {
         }
         Arc::clone(&now.who)
     }
+}
+
+fn group_of(groups: &Groups, export: usize) -> Result<String, StartError> {
+    let gone = || StartError::Group("of an export that is gone".into());
+    groups.export_groups().remove(&export).ok_or_else(gone)
 }
 
 fn make(groups: &Arc<Groups>, group: &str) -> Result<Arc<Who>, StartError> {

@@ -7,7 +7,7 @@ use super::payers::Payers;
 use crate::attached::{Record, Seen, started_ticks};
 use crate::config::DaemonConfig;
 use crate::device::Device;
-use crate::exports::ExportTable;
+use crate::exports::{Export, ExportTable};
 use crate::fuse::mounts::{check_own, place};
 use crate::fuse::pending_replies::PendingReplies;
 use crate::fuse::record;
@@ -88,7 +88,7 @@ pub(crate) fn start(
     let files = files(exports, &pending)?;
     let looked = Arc::clone(&files);
     let sweep = move || looked.iter().for_each(|file| file.payers().sweep());
-    let any = Arc::downgrade(&exports.all()[0].1);
+    let any = Arc::downgrade(&exports.all()[0].device);
     let watch =
         Watch::start((pending, Arc::default()), None, sweep, any).map_err(StartError::Threads)?;
     let made = std::fs::metadata(&mountpoint).and_then(|found| found.modified());
@@ -110,7 +110,7 @@ pub(crate) fn start(
         let record = record::Record {
             mountpoint,
             directory: SOURCE.into(),
-            device: exports.all()[0].0.device.clone(),
+            device: exports.all()[0].config.device.clone(),
             pid: std::process::id(),
             control: config.control.clone(),
             log: config.log.clone(),
@@ -128,8 +128,8 @@ fn files(
     exports: &ExportTable,
     pending: &Arc<PendingReplies>,
 ) -> Result<Arc<[ImageFile]>, StartError> {
-    let all = exports.all().iter().enumerate();
-    let files = all.map(|(at, (export, device))| {
+    let all = exports.all();
+    let files = all.iter().map(|Export { number, config: export, device }| {
         let name = export.name.as_str();
         if name.is_empty() || name.len() > 255 || name.contains('/') || [".", ".."].contains(&name)
         {
@@ -138,7 +138,7 @@ fn files(
             )));
         }
         let kernel = TaskId(exports.next_task());
-        let payers = Payers::new(exports.groups(), at, kernel)?;
+        let payers = Payers::new(exports.groups(), *number, kernel)?;
         Ok(ImageFile::new((name, export.read_only), device, payers, pending))
     });
     files.collect()
@@ -153,8 +153,9 @@ fn ended_outside(images: &Images, exports: &ExportTable) {
     session.let_go();
     let at = at.display();
     tracing::info!("{at} was unmounted: exports are shown there no more, NBD clients are served");
+    let all = exports.all();
     let mut seen: Vec<&Arc<dyn Device>> = Vec::new();
-    for (_, device) in exports.all() {
+    for Export { device, .. } in all.iter() {
         if seen.iter().any(|known| Arc::ptr_eq(known, device)) {
             continue;
         }
@@ -195,11 +196,11 @@ impl Images {
         source: Option<PathBuf>,
         block_bytes: Option<u32>,
     ) -> Result<Attached, StartError> {
-        let first = exports.all().first();
-        let (Some(mountpoint), Some((export, device))) = (self.mountpoint(), first) else {
+        let all = exports.all();
+        let (Some(mountpoint), Some(first)) = (self.mountpoint(), all.first()) else {
             return Err(StartError::Setting("no export is shown as a file".into()));
         };
-        let info = device.info();
+        let (export, info) = (&first.config, first.device.info());
         let least = info.block_bytes.0.max(512);
         let how = How {
             read_only: export.read_only || info.read_only,

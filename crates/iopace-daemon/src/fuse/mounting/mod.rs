@@ -30,7 +30,6 @@ use rustix::mount::MountFlags;
 use rustix::process::geteuid;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
 use walk::OpenDirectory;
@@ -138,9 +137,4 @@ pub fn unless_used(
         done = unmount();
     }
     done
-}
-
-/// A path as bytes in a message or a table, where only text will do.
-pub(crate) fn shown(path: &Path) -> String {
-    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
 }

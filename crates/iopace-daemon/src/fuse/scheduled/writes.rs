@@ -6,10 +6,12 @@ use super::super::pending_replies::{Reply, Room};
 use super::super::tree::data::{LateWrite, Opened, WriteMode};
 use super::Scheduled;
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::limits::FUSE_SHORT_WRITE_BYTES;
-use iopace_core::request::{GroupId, Op, TaskId};
+use iopace_core::request::{Extent, GroupId, Op, TaskId};
+use iopace_core::units::Bytes;
 use iopace_fuse::{Errno, ReplyWrite};
 use rustix::fs::OFlags;
 use std::io;
@@ -58,6 +60,7 @@ impl Scheduled {
         } else if room.is_none() {
             // No memory is left for its data: into the page cache with it, it waits there.
             if let Err(error) = target.write_from(0, data.len() as u64, false, data) {
+                self.tell_failed(data.len(), &error.1);
                 return answer(late, data.len(), Err(error));
             }
             target.is_written = true;
@@ -93,6 +96,7 @@ impl Scheduled {
         let Some(room) = room else {
             // As above. The pause comes after the write then, as in the kernel.
             if let Err(error) = target.write_from(0, u64::from(len), false, data) {
+                self.tell_failed(data.len(), &error.1);
                 return answer(late, data.len(), Err(error));
             }
             target.is_written = true;
@@ -114,6 +118,12 @@ impl Scheduled {
         }
     }
 
+    /// An operator is told of a write that failed here, past the device.
+    fn tell_failed(&self, len: usize, error: &io::Error) {
+        let extent = Extent::new(Bytes::ZERO, Bytes(len as u64)).expect("far below 2^64");
+        self.device.look(&mut |_, events| events.write_failed(clock::now(), extent, error));
+    }
+
     /// The kernel writes pages of a mapping by itself. Whoever waits for that cannot be killed, and
     /// it may be short of memory: they are written at once, and counted when stage pace lets it.
     pub(super) fn write_mapped(&self, file: &Opened, write: Write<'_>, late: &LateWrite<'_>) {
@@ -124,6 +134,9 @@ impl Scheduled {
         target.space = self.keep(file).map(|space| space as _);
         let written = target.write_from(0, data.len() as u64, false, data);
         let is_written = written.is_ok();
+        if let Err((_, error)) = &written {
+            self.tell_failed(data.len(), error);
+        }
         answer(late, data.len(), whole(written));
         let room = Room::take(&self.mapped, data.len() as u64);
         if let Some(room) = room.filter(|_| is_written) {

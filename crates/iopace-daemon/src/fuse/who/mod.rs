@@ -29,6 +29,7 @@ mod tests;
 use super::caller::Caller;
 use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
 use crate::process::{Proc, Process};
+use crate::rules::CgroupLimits::Follow;
 use crate::rules::cgroup::Cgroup;
 use crate::rules::{self, Rules, Traits};
 use cache::{Cache, Found, Key, SHARDS};
@@ -89,6 +90,7 @@ pub(crate) struct Ruled {
 impl Ruled {
     /// Makes the groups of the rules that are missing; they stay as long as this does.
     fn new(groups: &Groups, rules: Rules) -> Result<Arc<Ruled>, TreeError> {
+        rules.limited_by_cgroups().for_each(|path| groups.map_cgroups(path));
         let claim = |path: &str| groups.claim(path);
         let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
         let places = rules.all().iter().map(|rule| Ok((claim(rule.group())?, depth(rule.group()))));
@@ -124,8 +126,14 @@ impl Who {
     /// A group that cannot be made; the rules stay then.
     pub(crate) fn rule(&self, rules: Rules) -> Result<(), TreeError> {
         let ruled = Ruled::new(&self.groups, rules)?;
-        *self.ruled.write().unwrap_or_else(PoisonError::into_inner) = ruled;
+        let limits = ruled.rules.cgroup_limits();
+        let mut place = self.ruled.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, ruled);
+        drop(place);
         self.cache.forget(&|_| true);
+        if before.rules.cgroup_limits() == Follow && limits != Follow {
+            self.groups.leave_cgroups();
+        }
         Ok(())
     }
 
@@ -192,20 +200,27 @@ impl Who {
                 (claim, if is_mapped { rules::mapped(cgroup, *depth) } else { Vec::new() })
             }
         };
+        let limiting = facts.cgroup.as_ref().filter(|_| ruled.rules.cgroup_limits() == Follow);
+        let limiting = limiting.and_then(|cgroup| Some((cgroup.limiting()?, cgroup.path())));
         let class = facts.class.map(|class: Class| {
             let (file, text) = class.setting();
             Setting { name: class.name(), file, text }
         });
         let newcomer =
             Newcomer { process: facts.process, parent: facts.parent, program: &facts.comm };
-        let wanted = Wanted { base: base.group(), below: &below, class, uid: share_of(key.1) };
+        let (base, uid) = (base.group(), share_of(key.1));
+        let wanted = Wanted { base, below: &below, limiting, class, uid };
         let pays = self.groups.settle(&newcomer, &wanted, |claim| {
             self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
             Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim }
         });
         // Other rules may hold since it was looked at.
-        if !Arc::ptr_eq(&ruled, &self.ruled()) {
+        let present = self.ruled();
+        if !Arc::ptr_eq(&ruled, &present) {
             self.cache.forget_one(key, &facts);
+            if limiting.is_some() && present.rules.cgroup_limits() != Follow {
+                self.groups.leave_cgroups();
+            }
         }
         pays
     }

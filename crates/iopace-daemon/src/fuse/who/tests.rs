@@ -1,10 +1,12 @@
 //! Callers that are made up, in front of a real tree of groups.
 
 mod groups;
+mod limits;
 mod live;
 mod model;
 
 use super::*;
+use crate::device::Device;
 use crate::limits::{CALLERS_MAX, RECHECK_FIRST, RECHECK_MAX};
 use crate::process::fake::Fake;
 use iopace_core::time::Nanos;
@@ -22,10 +24,14 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(rules: &[&str]) -> Bench {
+        Bench::with_devices(rules, Vec::new())
+    }
+
+    pub(super) fn with_devices(rules: &[&str], devices: Vec<Arc<dyn Device>>) -> Bench {
         let rules = rules.iter().map(|rule| rule.parse().expect("a rule")).collect();
         let proc = Arc::new(Fake::default());
         proc.pass(SECOND);
-        let groups = Groups::start(&[], &[], Vec::new()).expect("no devices");
+        let groups = Groups::start(&[], &[], devices).expect("right");
         let groups = Arc::new(groups.with_proc(Arc::clone(&proc) as Arc<dyn Proc>));
         let who = Who::new(&groups, Rules::new(rules, "/").expect("right")).expect("made");
         Bench { proc, groups, who }

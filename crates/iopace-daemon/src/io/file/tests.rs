@@ -65,3 +65,18 @@ fn a_directory_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(File::open(folder.path(), true, false).is_err());
 }
+
+#[test]
+fn a_fifo_is_refused_and_waited_for_by_nobody() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("fifo");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+    for read_only in [true, false] {
+        let refused = File::open(&path, read_only, false).expect_err("no disk");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
+    }
+    let (_named, file) = scratch(4096);
+    let flags = rustix::fs::fcntl_getfl(&file).expect("there");
+    assert!(!flags.contains(OFlags::NONBLOCK), "requests of a file wait: {flags:?}");
+}

@@ -13,6 +13,7 @@
 //! instead. Requests and buffered writes are told apart where a group has both: the time of the
 //! latter is in stage pace, and all the rest is that of requests.
 
+mod changes;
 mod dues;
 mod facts;
 mod holdings;

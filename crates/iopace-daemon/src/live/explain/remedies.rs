@@ -4,9 +4,9 @@ use super::super::limits::Rate;
 use super::super::span::{chain, is_within};
 use super::holdings::Holders;
 use super::words::{SlotCause, limits, slot_cause};
-use super::{Case, OWN_PERMILLE};
-use crate::api::Remedy;
-use crate::figures::{percent, shell_word, time};
+use super::{Case, OWN_PERMILLE, changes};
+use crate::api::{Remedy, RemedyChange};
+use crate::figures::{percent, time};
 use iopace_core::group::{Class, Settings};
 use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};
 use iopace_core::sched;
@@ -28,19 +28,15 @@ pub(super) fn of(case: &Case<'_>, reason: Reason, is_main: bool) -> Vec<Remedy> 
     }
 }
 
-fn remedy(command: String, effect: impl Into<String>, price: impl Into<String>) -> Remedy {
-    Remedy { command, effect: effect.into(), price: price.into() }
-}
-
-/// `iopace group set` with one line.
-fn set(case: &Case<'_>, group: &str, file: &str, value: &str) -> String {
-    let line = format!("{} {value}", case.device());
-    format!("iopace group set {} {file} {}", shell_word(group), shell_word(&line))
-}
-
-fn insert(case: &Case<'_>, scheduler: &str) -> String {
-    let verb = if case.span.last.inserted { "configure" } else { "insert" };
-    format!("iopace sched {verb} -a {scheduler} {}", shell_word(case.device()))
+/// A remedy that can be set while the daemon runs.
+fn remedy(
+    case: &Case<'_>,
+    change: RemedyChange,
+    effect: impl Into<String>,
+    price: impl Into<String>,
+) -> Remedy {
+    let command = changes::command(&change, case.device());
+    Remedy { command, effect: effect.into(), price: price.into(), change: Some(change) }
 }
 
 fn settings(case: &Case<'_>, group: &str) -> Settings {
@@ -61,8 +57,8 @@ fn weight<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<Remedy> {
     let new = (old * 2).min(GROUP_WEIGHT_MAX);
     let effect = format!("{level} gets twice its part against the groups beside it");
     let price = format!("they get less: {other}, with {} now, most of all", percent(share));
-    let command = set(case, level, "io.weight", &new.to_string());
-    (new > old).then(|| remedy(command, effect, price))
+    let change = changes::group_file(case, level, "io.weight", &new.to_string());
+    (new > old).then(|| remedy(case, change, effect, price))
 }
 
 /// Limits the largest of the others to half of what it had.
@@ -85,7 +81,8 @@ fn rein_in<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<Remedy> {
         _ => return None,
     };
     Some(remedy(
-        set(case, other, "io.max", &format!("bps={written}")),
+        case,
+        changes::group_file(case, other, "io.max", &format!("bps={written}")),
         format!("{other} moves half as much; it has {} of what is held now", percent(share)),
         format!("{other} is slowed down, also when nobody else wants the disk"),
     ))
@@ -110,13 +107,23 @@ fn loosen(case: &Case<'_>, path: &str, rate: &Rate) -> Vec<Remedy> {
     let mut all = Vec::new();
     if new > rate.set {
         let effect = format!("{path} may have {} instead of {}", rate.print(new), rate.print_set());
-        all.push(remedy(set(case, path, "io.max", &rate.written(new)), effect, price));
+        all.push(remedy(
+            case,
+            changes::group_file(case, path, "io.max", &rate.written(new)),
+            effect,
+            price,
+        ));
     }
     let effect = match above {
         Some(above) => format!("lifts it: what holds then is {} above it", rate.print(above)),
         None => "lifts it: what holds then is its weight".into(),
     };
-    all.push(remedy(set(case, path, "io.max", &format!("{}=max", rate.key)), effect, price));
+    all.push(remedy(
+        case,
+        changes::group_file(case, path, "io.max", &format!("{}=max", rate.key)),
+        effect,
+        price,
+    ));
     all
 }
 
@@ -129,7 +136,13 @@ fn slot(case: &Case<'_>) -> Vec<Remedy> {
         let wanted = wanted.min(slots.max.unwrap_or(u32::MAX)).max(1);
         let max = slots.max.map_or("max".into(), |max| max.to_string());
         remedy(
-            set(case, case.group, "io.nr_group_requests", &format!("{max} guaranteed={wanted}")),
+            case,
+            changes::group_file(
+                case,
+                case.group,
+                "io.nr_group_requests",
+                &format!("{max} guaranteed={wanted}"),
+            ),
             format!("{wanted} slots are its own whatever the others do"),
             "so many are missing to the others while it uses them",
         )
@@ -143,13 +156,20 @@ fn slot(case: &Case<'_>) -> Vec<Remedy> {
                 kept => format!("{new} guaranteed={kept}"),
             };
             vec![remedy(
-                set(case, path, "io.nr_group_requests", &kept),
+                case,
+                changes::group_file(case, path, "io.nr_group_requests", &kept),
                 format!("{path} may have {new} slots"),
                 "the others find fewer free",
             )]
         }
         SlotCause::Target(path, target) => vec![remedy(
-            set(case, &path, "io.latency", &format!("target={}us", target / 1_000 * 2)),
+            case,
+            changes::group_file(
+                case,
+                &path,
+                "io.latency",
+                &format!("target={}us", target / 1_000 * 2),
+            ),
             format!("the target of {path} becomes {}", time(target / 1_000 * 2_000)),
             format!("requests of {path} take longer"),
         )],
@@ -173,7 +193,8 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
     let divides = sched::divides(&case.span.last.scheduler);
     if !divides {
         all.push(remedy(
-            insert(case, sched::dividing().name),
+            case,
+            changes::scheduler(case, sched::dividing().name),
             "shares the disk's time by weight of the groups (and takes no other into account)",
             "whoever had more than its share has less",
         ));
@@ -181,7 +202,8 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
     let of = settings(case, case.group);
     if of.class == Class::Idle {
         all.push(remedy(
-            set(case, case.group, "io.ioprio_class", "BE"),
+            case,
+            changes::group_file(case, case.group, "io.ioprio_class", "BE"),
             "it takes part by weight, not only when nobody else has anything to do",
             "the others share with it",
         ));
@@ -194,7 +216,6 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
 }
 
 fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
-    let device = shell_word(case.device());
     let price = "tasks that read piece by piece lose more time to the head's way";
     let spec = sched::find(&case.span.last.scheduler).and_then(|algorithm| {
         let is_wait = |spec: &&sched::ParamSpec| ["wait_ms", "antic_ms"].contains(&spec.name);
@@ -206,10 +227,15 @@ fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
             0 => "it waits for nobody".into(),
             least => format!("it waits for {least} {} at most", spec.unit),
         };
-        let command = format!("iopace sched configure --set {}={} {device}", spec.name, spec.min);
-        all.push(remedy(command, effect, price));
+        let change = changes::parameter(spec.name, spec.min);
+        all.push(remedy(case, change, effect, price));
     }
-    all.push(remedy(insert(case, "deadline"), "another scheduler, which waits for nobody", price));
+    all.push(remedy(
+        case,
+        changes::scheduler(case, "deadline"),
+        "another scheduler, which waits for nobody",
+        price,
+    ));
     all
 }
 
@@ -219,12 +245,12 @@ fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
 fn window(case: &Case<'_>, is_main: bool) -> Vec<Remedy> {
     let window = &case.span.last.window;
     let most = case.span.last.queue.window_depth;
-    let device = shell_word(case.device());
     let price = "what is at the disk cannot be put in order any more: weights, turns and \
                  latencies hold less well";
     let new = (most.max(window.depth) * 2).min(WINDOW_DEPTH_MAX);
     let deeper = remedy(
-        format!("iopace window configure --depth {new} {device}"),
+        case,
+        changes::window_depth(new),
         format!("the disk may hold {new}; that helps a disk that works on several at once only"),
         price,
     );
@@ -233,8 +259,8 @@ fn window(case: &Case<'_>, is_main: bool) -> Vec<Remedy> {
     // A policy that holds it below what it may is not moved by a larger bound.
     if !helps {
     } else if window.policy != "fixed" && window.depth < most {
-        let command = format!("iopace window configure -a fixed {device}");
-        all.push(remedy(command, format!("the disk may always hold {most}"), price));
+        let change = changes::window_policy("fixed");
+        all.push(remedy(case, change, format!("the disk may always hold {most}"), price));
     } else if new > window.depth {
         all.push(deeper);
     }
@@ -252,16 +278,17 @@ fn dirty(case: &Case<'_>) -> Vec<Remedy> {
     if case.group != "/" && !is_own && pace.is_some_and(|pace| pace.policy == "rate") {
         all.extend(weight(case, holders));
     }
-    let device = shell_word(case.device());
     if pace.is_some_and(|pace| ["counting", "threshold"].contains(&&*pace.policy)) {
         all.push(remedy(
-            format!("iopace pace configure -a rate {device}"),
+            case,
+            changes::pace("rate"),
             "writers get what the disk takes, no less",
             "none: it is the policy that devices have if none is named",
         ));
     }
     all.push(remedy(
-        format!("iopace pace configure -a none {device}"),
+        case,
+        changes::pace("none"),
         "writers run freely until as much is dirty as may be; in the long run the disk is what \
          they get all the same",
         "then all writers stop at once, those that write little too",
@@ -270,12 +297,12 @@ fn dirty(case: &Case<'_>) -> Vec<Remedy> {
 }
 
 fn memory(case: &Case<'_>) -> Vec<Remedy> {
-    let device = shell_word(case.device());
     let pace = case.span.last.pace.as_ref();
     let mut all = Vec::new();
     if pace.is_some_and(|pace| pace.policy != "rate") {
         all.push(remedy(
-            format!("iopace pace configure -a rate {device}"),
+            case,
+            changes::pace("rate"),
             "short pauses for those that write much, before memory is full",
             "none for those that write little",
         ));
@@ -283,11 +310,14 @@ fn memory(case: &Case<'_>) -> Vec<Remedy> {
     all.extend(rein_in(case, &case.held.dirty));
     if let Some(pace) = pace {
         let mib = (pace.picture.limit_bytes >> 20).max(1) * 2;
-        all.push(remedy(
-            format!("iopace serve ... --dirty-limit {mib}MiB"),
-            "room for more, from the next start on; in the long run the disk is what they get",
-            "memory, and a longer wait for whoever asks for its data to be durable",
-        ));
+        all.push(Remedy {
+            command: format!("iopace serve ... --dirty-limit {mib}MiB"),
+            effect: "room for more, from the next start on; in the long run the disk is what they \
+                     get"
+            .into(),
+            price: "memory, and a longer wait for whoever asks for its data to be durable".into(),
+            change: None,
+        });
     }
     all
 }

@@ -3,7 +3,9 @@
 use super::super::bench::{Bench, Client, DB, MS, VMS, WEB, scheduler};
 use super::super::span::{REASONS, Span, place};
 use super::{Subject, explain};
-use crate::api::{Activity, Basis, Explained, ExplainedDevice, FlowReport, LiveReport, LiveTask};
+use crate::api::{
+    Activity, Basis, Explained, ExplainedDevice, FlowReport, LiveReport, LiveTask, Remedy,
+};
 use crate::figures::reason_word;
 use iopace_core::engine::Config;
 use iopace_core::group::{Limits, Settings, Weight};
@@ -52,6 +54,9 @@ fn names(told: &ExplainedDevice, reason: &str, permille: u32, words: &[&str], co
     }
     let given: Vec<&str> = first.remedies.iter().map(|remedy| &*remedy.command).collect();
     assert_eq!(given, commands);
+    for Remedy { command, change, .. } in &first.remedies {
+        assert_eq!(change.is_none(), command.contains("iopace serve"), "{command}");
+    }
 }
 
 fn wbps(bytes: u64) -> Limits {

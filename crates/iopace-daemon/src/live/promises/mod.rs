@@ -55,6 +55,11 @@ impl Watch {
         }
     }
 
+    /// Those are the devices that refuse writes.
+    pub(super) fn set_read_only(&mut self, names: BTreeSet<String>) {
+        self.read_only = names;
+    }
+
     /// Judges after one more interval, in which that was set on each device, and writes into the
     /// report how promises stand. Returns what has begun or ended.
     pub(super) fn judge(

@@ -1,11 +1,25 @@
 //! The configuration file of a daemon, which may be read again.
 
-use super::{Control, Plan};
+use super::Plan;
 use crate::cli::{IoEngine, LogFormat, SocketArgs};
 use crate::config::{self, Settings};
 use crate::output::Failure;
+use iopace_daemon::given::GivenSocket;
 use iopace_daemon::runtime_files::read_config;
 use std::path::{Path, PathBuf};
+
+/// Where a daemon is controlled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Where `iopace sched` looks for it.
+    Default,
+    /// There.
+    At(PathBuf),
+    /// At a socket that the service manager has made.
+    Given(GivenSocket),
+    /// Nowhere.
+    None,
+}
 
 /// A configuration file, and what the command line says beside it.
 #[derive(Clone, Debug)]

@@ -46,23 +46,31 @@ pub(super) fn tls_of(
              --tls-verify-peer",
         ));
     }
-    check_remote(tcp, mode, args.tcp_without_tls || file.tcp_without_tls)?;
     let rules = Rules::for_clients(rules)
         .map_err(|error| Failure::usage(format!("--rule ([[rule]]): {error}")))?;
     let certificates = certificates.unwrap_or_default();
-    Ok((TlsSettings { mode, certificates, verify_peer }, rules))
+    let tcp_without_tls = args.tcp_without_tls || file.tcp_without_tls;
+    let settings = TlsSettings { mode, certificates, verify_peer, tcp_without_tls };
+    for address in tcp {
+        check_remote(*address, "--listen", &settings)?;
+    }
+    Ok((settings, rules))
 }
 
 /// Other machines are served if clients must encrypt, or if the user has said that they need not.
-fn check_remote(tcp: &[SocketAddr], mode: TlsMode, allowed: bool) -> Result<(), Failure> {
-    let remote = tcp.iter().find(|address| !address.ip().to_canonical().is_loopback());
-    match remote {
-        Some(address) if mode != TlsMode::Require && !allowed => Err(Failure::usage(format!(
-            "--listen {address}: other machines would reach it, and clients need not encrypt: \
-             everybody there could read and write the disk. Have them encrypt (--tls require \
-             --tls-certificates DIR, and --tls-verify-peer to let in only those that have a \
-             certificate), or say --tcp-without-tls if the network is trusted"
-        ))),
-        _ => Ok(()),
+/// `asked` says where the address comes from.
+///
+/// # Errors
+/// Neither is so, with both ways.
+pub fn check_remote(address: SocketAddr, asked: &str, tls: &TlsSettings) -> Result<(), Failure> {
+    let is_allowed = tls.mode == TlsMode::Require || tls.tcp_without_tls;
+    if address.ip().to_canonical().is_loopback() || is_allowed {
+        return Ok(());
     }
+    Err(Failure::usage(format!(
+        "{asked} {address}: other machines would reach it, and clients need not encrypt: everybody \
+         there could read and write the disk. Have them encrypt (--tls require --tls-certificates \
+         DIR, and --tls-verify-peer to let in only those that have a certificate), or say \
+         --tcp-without-tls if the network is trusted"
+    )))
 }

@@ -1,6 +1,7 @@
 //! Who is worst off, and what is advised then.
 
 use super::*;
+use serde_json::json;
 
 /// A backup fills the window and has nearly all of the disk's time; what all wait is its own. A
 /// database with little to ask waits longer each, behind it: that is who is named, with a remedy
@@ -20,7 +21,11 @@ fn the_worst_off_leads_and_not_who_has_the_disk() {
     let first = &told.groups[0];
     assert!(first.per_request_ns > 0 && first.per_request_ns <= first.each_waits_ns, "{first:?}");
     assert_eq!(worst.causes[0].reason, "turn");
-    assert_eq!(worst.causes[0].remedies[0].command, "iopace sched insert -a fair disk");
+    let remedy = &worst.causes[0].remedies[0];
+    assert_eq!(remedy.command, "iopace sched insert -a fair disk");
+    let change = serde_json::to_value(&remedy.change).expect("a value");
+    let insert = json!({"action": "insert", "algorithm": "fair"});
+    assert_eq!(change, json!({"kind": "scheduler", "body": insert}));
     let device = told.explained;
     assert_eq!(device.group, "/");
     assert!(device.causes.iter().all(|cause| cause.remedies.is_empty()), "{device:#?}");

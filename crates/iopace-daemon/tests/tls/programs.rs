@@ -1,17 +1,13 @@
 //! Programs of others as encrypted clients, where they are installed (`make setup`).
 
-#[path = "support/certificates.rs"]
-mod certificates;
-mod support;
-
-use certificates::{Authority, write};
+use crate::certificates::{Authority, write};
+use crate::support::{Random, Running};
 use iopace_daemon::config::{Backend, Listen};
 use iopace_daemon::tls::TlsMode;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use support::{Random, Running};
 
 const SIZE: u64 = 8 << 20;
 

@@ -1,12 +1,13 @@
 //! Encrypted clients: who is let in, what is negotiated, and that the bytes are the same.
 
-#[path = "support/certificates.rs"]
 mod certificates;
+mod client;
+mod programs;
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "support/tls_client.rs"]
-mod tls_client;
 
 use certificates::{Authority, Signed, expired, write};
+use client::{encrypt, greeted, open, option, reply};
 use iopace_daemon::config::{Backend, DaemonConfig, ExportConfig};
 use iopace_daemon::tls::TlsMode;
 use iopace_daemon::{Rule, Rules};
@@ -18,7 +19,6 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use support::{Random, Running, wait_for};
 use tempfile::TempDir;
-use tls_client::{encrypt, greeted, open, option, reply};
 
 const SIZE: u64 = 64 << 20;
 
@@ -54,7 +54,7 @@ impl Bench {
         greeted(self.running.raw()).expect("a greeting")
     }
 
-    fn open(&self, own: Option<&Signed>) -> std::io::Result<Client<tls_client::Encrypted>> {
+    fn open(&self, own: Option<&Signed>) -> std::io::Result<Client<client::Encrypted>> {
         open(self.running.raw(), &self.authority, own, "disk")
     }
 }
@@ -77,7 +77,7 @@ fn where_it_is_required_a_plain_client_learns_nothing() {
         assert_eq!(reply(&mut stream).expect("a reply").0, wire::REP_ERR_TLS_REQD);
     }
     let refused = Client::connect(bench.running.raw(), "disk", Wanted::default());
-    let text = refused.err().expect("refused").to_string();
+    let text = refused.expect_err("refused").to_string();
     assert!(text.contains("TLS"), "{text}");
     assert!(bench.running.daemon.uris().iter().all(|uri| uri.starts_with("nbds+unix:")));
     bench.open(None).expect("opens encrypted").disconnect().expect("orderly");
@@ -216,8 +216,42 @@ fn an_export_for_encrypted_clients_is_not_shown_to_others() {
         config.exports = vec![ExportConfig::new("disk", "disk"), safe];
     });
     let refused = Client::connect(bench.running.raw(), "safe", Wanted::default());
-    assert!(refused.err().expect("refused").to_string().contains("TLS"));
+    assert!(refused.expect_err("refused").to_string().contains("TLS"));
     open(bench.running.raw(), &bench.authority, None, "safe").expect("opens");
+}
+
+/// By command and by a changed file: what was agreed on about TLS holds for them too.
+#[test]
+fn exports_that_come_later_are_for_encrypted_clients_too() {
+    let bench = Bench::start(TlsMode::Allow, |_| {});
+    let daemon = &bench.running.daemon;
+    let safe = |name: &str| ExportConfig { needs_tls: true, ..ExportConfig::new(name, "disk") };
+    let check = |name: &str| {
+        let refused = Client::connect(bench.running.raw(), name, Wanted::default());
+        assert!(refused.expect_err("refused").to_string().contains("TLS"), "{name}");
+        open(bench.running.raw(), &bench.authority, None, name).expect("opens");
+    };
+    daemon.add_export(safe("added"), None).expect("added");
+    check("added");
+    let old = daemon.config().clone();
+    let mut new = old.clone();
+    new.exports = vec![ExportConfig::new("disk", "disk"), safe("late")];
+    daemon.reload(&old, &new).expect("applied");
+    check("late");
+    check("added");
+    let mut other = new.clone();
+    other.tls.mode = TlsMode::Off;
+    let refused = daemon.reload(&new, &other).expect_err("not while it runs").to_string();
+    assert!(refused.contains("a restart is needed for: `tls`, "), "{refused}");
+    check("late");
+}
+
+#[test]
+fn an_export_for_encrypted_clients_needs_tls() {
+    let bench = Bench::start(TlsMode::Off, |_| {});
+    let safe = ExportConfig { needs_tls: true, ..ExportConfig::new("safe", "disk") };
+    let refused = bench.running.daemon.add_export(safe, None).expect_err("nobody could open it");
+    assert!(refused.to_string().contains("--tls-certificates"), "{refused}");
 }
 
 /// Connections that never end their handshake, on either side of STARTTLS, keep nobody out, though

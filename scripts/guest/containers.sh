@@ -1,0 +1,79 @@
+# shellcheck shell=sh
+# Part of init.sh: what the kernel has set for a cgroup holds through a mount.
+
+# Bytes per second that the kernel is told, and bytes that are written: ten seconds' worth.
+rate=2097152
+bytes=$((10 * rate))
+
+# Hundredths of a second since the start of the guest.
+hundredths() {
+    read -r up _ </proc/uptime
+    echo "${up%.*}${up#*.}"
+}
+
+# Buffered writes in a cgroup: `buffered CGROUP FILE`; how long they took is in $took.
+buffered() {
+    took=$(hundredths)
+    # shellcheck disable=SC2016
+    sh -c 'echo $$ >"/sys/fs/cgroup/$1/cgroup.procs"
+        exec dd if=/dev/zero of="$2" bs=16k count="$3"' \
+        writer "$1" "$2" $((bytes / 16384)) 2>/run/dd || wrong "$1: $(cat /run/dd)"
+    took=$(($(hundredths) - took))
+}
+
+# Seconds and the rate, as they are shown: `rates NAME`.
+rates() {
+    echo "SHOW $1: $((bytes >> 20)) MiB buffered in" \
+        "$((took / 100)).$(printf %02d $((took % 100))) s," \
+        "$((took ? bytes * 100 / took : 0)) of $rate bytes/s"
+}
+
+# Waits until a group has a line in what holds for it: `holds GROUP TEXT`.
+holds() {
+    tries=0
+    until iopace group get "$1" 2>&1 | tee /run/shown | grep -qE "$2"; do
+        if [ $((tries += 1)) -gt 60 ]; then
+            wrong "$1: no \"$2\""
+            break
+        fi
+        # SLEEP: until the next look.
+        sleep 0.2
+    done
+    sed 's/^/SHOW /' /run/shown
+}
+
+# The same lines that systemd-run -p IOWriteBandwidthMax=, docker run --device-write-bps and runc
+# write: a slice with a service in it, whose writes the kernel limits.
+containers() {
+    cgroups
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control || wrong "no memory controller"
+    mkdir /run/below /sys/fs/cgroup/box.slice
+    disk /run/below
+    echo '+io +memory' >/sys/fs/cgroup/box.slice/cgroup.subtree_control || wrong "no io in a slice"
+    web=/sys/fs/cgroup/box.slice/web.service
+    mkdir "$web"
+    number=$(cat /sys/block/vda/dev)
+    echo "$number wbps=$rate" >"$web/io.max" || wrong "no io.max in the kernel"
+    iopace mount /run/below /mnt --rule map=cgroup:/units || wrong "no mount"
+    buffered box.slice/web.service /run/below/beside
+    rates "without iopace"
+    without=$took
+    sync
+    buffered box.slice/web.service /mnt/through
+    rates "through iopace"
+    { [ "$took" -ge 990 ] && [ "$took" -le 1010 ]; } || wrong "through iopace in $took/100 s"
+    through=$took
+    holds /units/box.slice/web.service "io.max .*wbps=$rate .*cgroup of the kernel"
+    # A change in the kernel, and one of the slice above.
+    echo "$number wbps=max" >"$web/io.max"
+    echo "$number wbps=$((2 * rate))" >/sys/fs/cgroup/box.slice/io.max
+    holds /units/box.slice "io.max .*wbps=$((2 * rate)) .*cgroup of the kernel"
+    holds /units/box.slice/web.service "io.max .*max .*built in"
+    # A setting of iopace comes first.
+    iopace group set /units/box.slice io.max "$number wbps=max" || wrong "not set"
+    holds /units/box.slice "io.max .*max .*line of the device"
+    iopace unmount /mnt || wrong "not unmounted"
+    echo "SAID $((bytes >> 20)) MiB buffered under io.max wbps=$rate: in $((through / 100)).$(
+        printf %02d $((through % 100))) s through iopace, in $((without / 100)).$(
+        printf %02d $((without % 100))) s past it"
+}
