@@ -120,7 +120,7 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<Seen> {
                 assert_eq!(server.payload_left(), request.len);
                 writing = true;
             }
-            Event::Reject { .. } => assert!(export.is_some()),
+            Event::Reject { .. } | Event::StartTls => assert!(export.is_some()),
             Event::Close(_) => {
                 seen.push(Seen::Output(server.take_output()));
                 assert_eq!(server.poll(shelf), event, "closed for good");

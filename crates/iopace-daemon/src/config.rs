@@ -6,6 +6,7 @@ use crate::given::GivenSocket;
 use crate::limits;
 use crate::printable;
 use crate::rules::Rules;
+use crate::tls::TlsSettings;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
@@ -39,6 +40,10 @@ pub struct DaemonConfig {
     pub groups: Vec<GroupConfig>,
     /// Where NBD clients connect.
     pub listen: Vec<Listen>,
+    /// How NBD clients may, or must, encrypt.
+    pub tls: TlsSettings,
+    /// Who pays for NBD clients that show a certificate; where no rule fits, their export's group.
+    pub client_rules: Rules,
     /// The mode and group of Unix sockets of these, and of those of virtual machines.
     pub socket_access: SocketAccess,
     /// The control socket (mode 0600); `None`: no control.
@@ -64,6 +69,8 @@ impl Default for DaemonConfig {
             fuse: None,
             groups: Vec::new(),
             listen: Vec::new(),
+            tls: TlsSettings::default(),
+            client_rules: Rules::default(),
             socket_access: SocketAccess::default(),
             control: None,
             io_engine: IoEngineChoice::Auto,
@@ -292,6 +299,8 @@ pub struct ExportConfig {
     pub device: String,
     /// Refuse writes through this export.
     pub read_only: bool,
+    /// Show it on encrypted connections only.
+    pub needs_tls: bool,
     /// Text for `nbdinfo`.
     pub description: String,
     /// The path of the group that its connections pay as; `/` is the root.
@@ -307,6 +316,7 @@ impl ExportConfig {
             name: name.into(),
             device: device.into(),
             read_only: false,
+            needs_tls: false,
             description: String::new(),
             group: "/".into(),
             vhost_user: None,

@@ -4,7 +4,7 @@ use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
 use crate::device_table::DeviceList;
 use crate::dirty::Manager;
-use crate::exports::{ExportTable, Frontend};
+use crate::exports::{ExportTable, Frontend, Renewal};
 use crate::fuse::image::{self, Attached, Images};
 use crate::fuse::mounts::{self, Mounts};
 use crate::fuse::raise_descriptors;
@@ -99,8 +99,7 @@ impl Daemon {
         let subordinates = is_mount.then(iopace_fuse::subordinate::watch).transpose();
         let subordinates = subordinates.map_err(StartError::Threads)?;
         let exports = Arc::new(ExportTable::new(Arc::clone(&groups), exports));
-        let listen = (config.listen.clone(), config.connections_max);
-        let nbd = Nbd::start(Arc::clone(&exports), listen, Arc::clone(&memory))?;
+        let nbd = Nbd::start(Arc::clone(&exports), &config, Arc::clone(&memory))?;
         let mut frontends: Vec<Box<dyn Frontend>> = vec![Box::new(nbd)];
         let machines = Machines::start(Arc::clone(&exports), &memory).map(|machines| {
             frontends.extend(machines.map(|all| Box::new(all) as _));
@@ -230,6 +229,26 @@ impl Daemon {
     /// A URI for each export on each socket, ready to be pasted.
     pub fn uris(&self) -> Vec<String> {
         self.frontends.iter().flat_map(|frontend| frontend.uris()).collect()
+    }
+
+    /// Reads the certificates of NBD clients again, if there are any; what is returned has them
+    /// hold for those who come then.
+    ///
+    /// # Errors
+    /// The file with what is wrong and what to do.
+    pub(crate) fn renewals(&self) -> Result<Vec<Renewal>, StartError> {
+        self.frontends.iter().filter_map(|frontend| frontend.renewal().transpose()).collect()
+    }
+
+    /// The same, and has them hold; whether there are any.
+    ///
+    /// # Errors
+    /// The file with what is wrong and what to do; those that held stay.
+    pub fn renew_certificates(&self) -> Result<bool, StartError> {
+        let renewals = self.renewals()?;
+        let has_some = !renewals.is_empty();
+        renewals.into_iter().for_each(|renew| renew());
+        Ok(has_some)
     }
 
     /// How many clients are connected.

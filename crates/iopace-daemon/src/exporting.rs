@@ -21,6 +21,7 @@ use crate::device::{Device, ResizeError};
 use crate::exports::Export;
 use crate::limits::DRAIN_TIMEOUT;
 use crate::opening::open_device;
+use crate::tls::TlsMode;
 use iopace_core::time::Nanos;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,6 +98,9 @@ impl Daemon {
         }
         if all.len() >= EXPORTS_MAX {
             return Err(ExportError::TooMany);
+        }
+        if export.needs_tls && self.config.tls.mode == TlsMode::Off {
+            return Err(ExportError::NoTls(export.name.clone()));
         }
         match self.frontends.iter().any(|frontend| frontend.takes_exports()) {
             true => Ok(()),
@@ -265,6 +269,7 @@ impl Daemon {
                 path: info.path.as_ref().map(|path| path.display().to_string()),
                 size_bytes: device.size_bytes(),
                 read_only: config.read_only || info.read_only,
+                require_tls: config.needs_tls,
                 group,
                 connections_count: self.groups.connections_of(*number).len(),
                 opened: added.contains(&config.device),

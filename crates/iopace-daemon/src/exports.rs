@@ -3,6 +3,7 @@
 use crate::config::ExportConfig;
 use crate::device::Device;
 use crate::groups::Groups;
+use crate::start_error::StartError;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,6 +20,14 @@ pub(crate) trait Frontend: Send + Sync {
     /// Accepts nobody any more and removes the sockets. What was asked is answered.
     fn stop_accepting(&self);
 
+    /// Reads again what may be renewed while it runs: certificates. `None` if there are none.
+    ///
+    /// # Errors
+    /// What was read cannot be used; what holds stays.
+    fn renewal(&self) -> Result<Option<Renewal>, StartError> {
+        Ok(None)
+    }
+
     /// Waits until all clients are gone, and cuts those that are not by then. How many.
     fn end(&self, patience: Duration) -> usize;
 
@@ -31,6 +40,9 @@ pub(crate) trait Frontend: Send + Sync {
     /// first, unless it is to be cut off.
     fn end_some(&self, _numbers: &BTreeSet<u64>, _is_cut: bool) {}
 }
+
+/// Has what was read again hold from now on.
+pub(crate) type Renewal = Box<dyn FnOnce() + Send>;
 
 /// An export, and its device.
 #[derive(Clone)]

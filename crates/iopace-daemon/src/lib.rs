@@ -33,6 +33,7 @@ pub mod runtime_files;
 mod spin;
 mod start_error;
 pub mod timer;
+pub mod tls;
 
 // The system: its processes, what a user configures of it.
 mod process;

@@ -8,9 +8,11 @@ use crate::config::{DaemonConfig, DeviceConfig, ExportConfig, MountConfig};
 use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::exporting::{ExportError, Undo};
+use crate::exports::Renewal;
 use crate::groups::{GroupError, OtherGroups};
 use crate::opening::name_exports;
 use crate::rules::Rule;
+use crate::start_error::StartError;
 use exports::Comings;
 use iopace_core::engine::Control;
 use iopace_core::limits::PAUSE_TARGET_DEFAULT;
@@ -38,6 +40,9 @@ pub enum ReloadError {
     /// A group or its settings.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// Certificates that were renewed and cannot be used.
+    #[error(transparent)]
+    Certificates(StartError),
     /// An export that cannot be added or removed, or a device that cannot be opened or closed.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -70,6 +75,7 @@ impl Daemon {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
+        let renewals = self.renewals().map_err(ReloadError::Certificates)?;
         let _alone = self.alone();
         let comings = Comings::of(self, old, new)?;
         let mut undo = Undo::new(self);
@@ -114,6 +120,7 @@ impl Daemon {
                 }
             }
         }
+        changed.extend(renewals.into_iter().map(renewed));
         // Who paid as one of them may pay as another by now.
         self.groups().remove_gone(&old.groups, &new.groups);
         Ok(changed)
@@ -125,6 +132,12 @@ fn with_exports(config: &DaemonConfig) -> DaemonConfig {
     let mut config = config.clone();
     name_exports(&mut config);
     config
+}
+
+/// Certificates that were read hold from now on.
+fn renewed(renew: Renewal) -> String {
+    renew();
+    "certificates are read again".into()
 }
 
 /// Exports that move, each to a group.
@@ -309,6 +322,8 @@ fn fixed(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
         old.listen != new.listen || old.socket_access != new.socket_access,
         "sockets (`socket`, `socket-mode`, `socket-group`, `listen`)".into(),
     );
+    differs(old.tls != new.tls, "`tls`, `tls-...` and `tcp-without-tls`".into());
+    differs(old.client_rules != new.client_rules, "rules for NBD clients ([[rule]])".into());
     differs(old.io_engine != new.io_engine, "`io-engine`".into());
     differs(old.connections_max != new.connections_max, "`connections`".into());
     differs(old.memory_max != new.memory_max, "`memory`".into());

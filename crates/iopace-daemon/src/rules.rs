@@ -6,7 +6,11 @@
 //! cgroup=backup.service:/backup   a cgroup of this name, or one in it: a systemd unit, say
 //! cgroup=/machine.slice/*:/vms    a path: what fits, and all below it
 //! map=cgroup:/units               the cgroup's own path, as groups below /units
+//! certificate=web*:/vms           an NBD client, by the common name in its certificate
+//! map=certificate:/clients        the common name, as a group below /clients
 //! ```
+//!
+//! The first of them are for mounts, the last two for NBD clients.
 //!
 //! A user may have made a cgroup of any name in a place that was handed over to him. A name
 //! therefore fits only where root made the cgroup, and so does a path, unless the rule spells out,
@@ -72,6 +76,18 @@ enum Test {
     Cgroup(String),
     /// Fits everybody.
     Map,
+    /// A pattern for the common name of a client.
+    Certificate(String),
+    /// Fits every client whose common name can be that of a group.
+    MapCertificate,
+}
+
+/// The group of an NBD client.
+pub(crate) enum ClientGroup<'a> {
+    /// One that a rule names.
+    There(&'a str),
+    /// One of the client's own, which may have to be made.
+    Own(String),
 }
 
 /// Why something is no rule.
@@ -81,14 +97,26 @@ pub enum RuleError {
     #[error("'{0}' is no rule: right is WHO=VALUE:GROUP, as program=rsync:/backup")]
     Shape(String),
     /// It begins with another word.
-    #[error("a rule is about 'program', 'user', 'cgroup' or 'map', not '{0}'")]
+    #[error("a rule is about 'program', 'user', 'cgroup', 'certificate' or 'map', not '{0}'")]
     Word(String),
     /// Nothing to compare with.
     #[error("'{0}' of a rule is empty: write what it is to fit, as {0}={1}")]
     Empty(&'static str, &'static str),
     /// `map` of something else.
-    #[error("'map' is about 'cgroup', not '{0}': right is map=cgroup or map=cgroup:/units")]
+    #[error(
+        "'map' is about 'cgroup' or 'certificate', not '{0}': right is map=cgroup, \
+         map=cgroup:/units or map=certificate:/clients"
+    )]
     Map(String),
+    /// A rule for NBD clients that a mount is given.
+    #[error("'{0}' is a rule for NBD clients ('iopace serve', [[rule]]), not for a mount")]
+    ForClients(String),
+    /// A rule for a mount that NBD clients are given.
+    #[error(
+        "'{0}' is a rule for a mount: of NBD clients only the certificate is known, right is \
+         certificate=NAME:/group or map=certificate:/clients"
+    )]
+    ForMounts(String),
     /// No such user.
     #[error("there is no user '{0}' here: name another one, or write the number")]
     User(String),
@@ -107,7 +135,8 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// A rule from its parts: `program`, `user` or `uid`, `cgroup` or `map`; the value; the group.
+    /// A rule from its parts: `program`, `user` or `uid`, `cgroup`, `certificate` or `map`; the
+    /// value; the group.
     ///
     /// # Errors
     /// See [`RuleError`]; the user must exist, the group need not.
@@ -124,13 +153,15 @@ impl Rule {
                 Test::User(number.ok_or(RuleError::User(name))?)
             }
             "cgroup" => Test::Cgroup(text("cgroup", "backup.service")?),
+            "certificate" => Test::Certificate(text("certificate", "web")?),
             "map" if value == "cgroup" => Test::Map,
+            "map" if value == "certificate" => Test::MapCertificate,
             "map" => return Err(RuleError::Map(value.into())),
             word => return Err(RuleError::Word(word.into())),
         };
         let group = match (group, &test) {
             (Some(group), _) => group,
-            (None, Test::Map) => "/",
+            (None, Test::Map | Test::MapCertificate) => "/",
             (None, _) => return Err(RuleError::NoGroup),
         };
         Tree::new().create_all(group)?;
@@ -168,6 +199,8 @@ impl fmt::Display for Rule {
             Test::User(number) => write!(f, "user={number}")?,
             Test::Cgroup(pattern) => write!(f, "cgroup={pattern}")?,
             Test::Map => f.write_str("map=cgroup")?,
+            Test::Certificate(pattern) => write!(f, "certificate={pattern}")?,
+            Test::MapCertificate => f.write_str("map=certificate")?,
         }
         write!(f, ":{}", self.group)
     }
@@ -193,11 +226,29 @@ pub(crate) struct Traits<'a> {
 }
 
 impl Rules {
-    /// Rules in this order, and who pays where none fits.
+    /// Rules of a mount in this order, and who pays where none fits.
     ///
     /// # Errors
-    /// Too many rules, or a default that cannot be a group.
+    /// Too many rules, one for NBD clients, or a default that cannot be a group.
     pub fn new(all: Vec<Rule>, default: &str) -> Result<Rules, RuleError> {
+        if let Some(other) = all.iter().find(|rule| rule.is_for_clients()) {
+            return Err(RuleError::ForClients(other.to_string()));
+        }
+        Rules::of(all, default)
+    }
+
+    /// Rules for NBD clients in this order; where none fits, the group of the export pays.
+    ///
+    /// # Errors
+    /// Too many rules, or one for a mount.
+    pub fn for_clients(all: Vec<Rule>) -> Result<Rules, RuleError> {
+        if let Some(other) = all.iter().find(|rule| !rule.is_for_clients()) {
+            return Err(RuleError::ForMounts(other.to_string()));
+        }
+        Rules::of(all, "/")
+    }
+
+    fn of(all: Vec<Rule>, default: &str) -> Result<Rules, RuleError> {
         Tree::new().create_all(default)?;
         if all.len() > RULES_MAX {
             return Err(RuleError::TooMany);
@@ -248,6 +299,21 @@ impl Rules {
         Some((place, self.all[place].test == Test::Map))
     }
 
+    /// The group of an NBD client with this common name, if a rule fits. No name leads out of the
+    /// group below which it is mapped.
+    pub(crate) fn client_group(&self, name: &str) -> Option<ClientGroup<'_>> {
+        self.all.iter().find_map(|rule| match &rule.test {
+            Test::Certificate(pattern) if matches(pattern, name) => {
+                Some(ClientGroup::There(&rule.group))
+            }
+            Test::MapCertificate if !name.contains('/') => {
+                let path = format!("{}/{name}", rule.group.trim_end_matches('/'));
+                Tree::new().create_all(&path).ok().map(|_| ClientGroup::Own(path))
+            }
+            _ => None,
+        })
+    }
+
     /// The place of the first rule for this user, whatever else may be so.
     pub(crate) fn find_user(&self, uid: u32) -> Option<usize> {
         self.all.iter().position(|rule| rule.test == Test::User(uid))
@@ -255,6 +321,10 @@ impl Rules {
 }
 
 impl Rule {
+    fn is_for_clients(&self) -> bool {
+        matches!(self.test, Test::Certificate(_) | Test::MapCertificate)
+    }
+
     fn fits(&self, traits: Traits<'_>) -> bool {
         match &self.test {
             Test::Program(pattern) => {
@@ -273,6 +343,7 @@ impl Rule {
             }
             Test::Cgroup(pattern) => traits.vouched.split('/').any(|name| matches(pattern, name)),
             Test::Map => true,
+            Test::Certificate(_) | Test::MapCertificate => false,
         }
     }
 }

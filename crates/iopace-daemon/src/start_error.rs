@@ -3,6 +3,7 @@
 use crate::mount_error::MountError;
 use crate::printable::quoted;
 use crate::process::lock_holders;
+use crate::tls::TlsError;
 use iopace_core::sched;
 use iopace_groups::tree::TreeError;
 use std::io;
@@ -117,6 +118,9 @@ pub enum StartError {
     /// A directory that cannot be mounted.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// Certificates that cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system gives no threads.
     #[error("the system gives no threads or descriptors: {0}")]
     Threads(io::Error),

@@ -91,6 +91,7 @@ impl Disk {
                     replies.done(&mut out, request.cookie);
                 }
                 Event::Reject { cookie, error } => replies.error(&mut out, cookie, error),
+                Event::StartTls => unreachable!("not offered"),
                 Event::Close(reason) => {
                     eprintln!("closed: {reason}");
                     out.extend(server.take_output());

@@ -21,6 +21,11 @@ pub enum CloseReason {
     TooManyOptions,
     /// EXPORT_NAME of an export that does not exist; the protocol knows no other answer.
     UnknownExport,
+    /// EXPORT_NAME without encryption where it is required; the protocol knows no other answer.
+    TlsRequired,
+    /// Bytes right behind STARTTLS, before it was answered: whoever sent them, they are not
+    /// encrypted.
+    BytesBehindStartTls,
     /// A write whose payload is too long to be skipped, in bytes.
     PayloadTooLong(u32),
 }
@@ -43,6 +48,10 @@ impl fmt::Display for CloseReason {
             CloseReason::OptionTooLong(len) => write!(f, "an option of {len} bytes"),
             CloseReason::TooManyOptions => write!(f, "too many options"),
             CloseReason::UnknownExport => write!(f, "the export does not exist"),
+            CloseReason::TlsRequired => write!(f, "it asked for an export without TLS"),
+            CloseReason::BytesBehindStartTls => {
+                write!(f, "bytes behind STARTTLS that are not encrypted")
+            }
             CloseReason::PayloadTooLong(len) => write!(f, "a write of {len} bytes"),
         }
     }

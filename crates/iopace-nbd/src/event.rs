@@ -12,6 +12,10 @@ pub enum Event {
     /// Bytes of the handshake are in [`take_output`](crate::Server::take_output). Nothing more is
     /// parsed until they are taken, which bounds them to the answer to one option.
     Send,
+    /// The client asked for encryption and was told that it may begin: carry out the handshake of
+    /// TLS on the connection, then call [`tls_started`](crate::Server::tls_started). All that is
+    /// received from then on is what was decrypted. If the handshake fails, hang up.
+    StartTls,
     /// The handshake is over; the rest of its bytes are in
     /// [`take_output`](crate::Server::take_output).
     Opened(Opened),

@@ -22,6 +22,8 @@ pub struct ExportInfo {
     pub size_bytes: u64,
     /// Refuse writes.
     pub read_only: bool,
+    /// It is shown on encrypted connections only.
+    pub needs_tls: bool,
     /// It has a head that seeks.
     pub rotational: bool,
     /// A flush on one connection covers the writes of all.
@@ -55,6 +57,7 @@ impl ExportInfo {
             description: String::new(),
             size_bytes,
             read_only: false,
+            needs_tls: false,
             rotational: false,
             can_multi_conn: false,
             can_flush: false,

@@ -2,8 +2,8 @@
 //! clock.
 //!
 //! Fixed newstyle with GO, INFO, LIST and EXPORT_NAME, structured replies, `base:allocation`, and
-//! the commands READ, WRITE, FLUSH, TRIM, CACHE, WRITE_ZEROES, BLOCK_STATUS and DISC. Not: TLS,
-//! extended (64-bit) headers, oldstyle.
+//! the commands READ, WRITE, FLUSH, TRIM, CACHE, WRITE_ZEROES, BLOCK_STATUS and DISC. STARTTLS is
+//! negotiated here, and TLS itself is the caller's. Not: extended (64-bit) headers, oldstyle.
 //!
 //! # Driving a server
 //! 1. Make a [`Server`]; it has its greeting ready.
@@ -12,6 +12,7 @@
 //!    - `Request`, `Reject`: answer it, now or later, by [`Replies`];
 //!    - `Write`: take its payload by [`Server::payload_buffered`], receive the rest of it into your
 //!      own memory, tell [`Server::payload_received`], then answer it;
+//!    - `StartTls` (if [`ServerConfig::tls`] offers it): carry out the handshake of TLS;
 //!    - `Close`: send [`Server::take_output`], answer what is in flight, hang up.
 //! 3. While [`Server::in_handshake`], see that it does not last for ever: the caller has the clock.
 //! 4. Receive into [`Server::recv_space`], say how much with [`Server::received`], go to 2.
@@ -60,6 +61,7 @@
 //!                 replies.error(&mut out, request.cookie, Error::NotSupported);
 //!             }
 //!             Event::Reject { cookie, error } => replies.error(&mut out, cookie, error),
+//!             Event::StartTls => unreachable!("not offered"),
 //!             Event::Close(_) => return socket.write_all(&server.take_output()),
 //!         }
 //!         socket.write_all(&out)?;
@@ -83,7 +85,8 @@
 //! ```
 //!
 //! # Properties
-//! 1. Whatever bytes come, in whatever pieces, nothing panics, and the events are the same.
+//! 1. Whatever bytes come, in whatever pieces, nothing panics, and the events are the same, unless
+//!    bytes come behind STARTTLS before it is answered: those end the connection.
 //! 2. A connection holds 64 KiB of input, and in the handshake one option and the answer to it.
 //!    Payloads are never held; those of refused writes are skipped, those over 64 MiB end it.
 //! 3. A request that is handed out lies within the export and asks only for what was offered.
@@ -105,6 +108,7 @@ mod request;
 mod server;
 #[cfg(test)]
 mod testing;
+mod tls_mode;
 pub mod wire;
 
 pub use close::CloseReason;
@@ -114,6 +118,7 @@ pub use export::{ExportInfo, Exports, NoExports};
 pub use replies::{BLOCK_STATUS_PIECES_MAX, BlockStatus, Replies};
 pub use request::{Command, Request};
 pub use server::{Server, ServerConfig};
+pub use tls_mode::TlsMode;
 
 /// Largest read or write in bytes. All clients may expect 32 MiB without asking (the protocol's
 /// section "Block size constraints"); nbdkit serves 64 MiB, and clients count on that.

@@ -4,6 +4,7 @@
 use crate::close::CloseReason;
 use crate::export::{ExportInfo, Exports};
 use crate::replies::BASE_ALLOCATION_ID;
+use crate::tls_mode::TlsMode;
 use crate::wire;
 
 /// Longest name of an export in bytes (the protocol's own bound for strings).
@@ -17,11 +18,34 @@ const BASE_ALLOCATION: &str = "base:allocation";
 pub(crate) struct Negotiated {
     pub(crate) no_zeroes: bool,
     pub(crate) structured: bool,
+    /// Whether encryption is offered or required.
+    pub(crate) tls: TlsMode,
+    /// Whether the connection is encrypted.
+    pub(crate) is_encrypted: bool,
     /// The export for which `base:allocation` was selected last.
     context_for: Option<u64>,
 }
 
 impl Negotiated {
+    /// Nothing yet.
+    pub(crate) fn new(tls: TlsMode) -> Negotiated {
+        Negotiated { tls, ..Negotiated::default() }
+    }
+
+    /// The connection is encrypted from now on. Whatever was agreed on before may have been said by
+    /// somebody else, on the way (CVE-2021-3716): it is forgotten. The client's flags are never
+    /// sent again, so they stay; all they decide is the length of one answer.
+    pub(crate) fn encrypted(&mut self) {
+        let Negotiated { no_zeroes, tls, .. } = *self;
+        *self = Negotiated { no_zeroes, tls, is_encrypted: true, ..Negotiated::default() };
+    }
+
+    /// Whether an option has to wait for encryption.
+    fn refuses(&self, option: u32) -> bool {
+        let is_plain = self.tls == TlsMode::Require && !self.is_encrypted;
+        is_plain && !matches!(option, wire::OPT_STARTTLS | wire::OPT_ABORT)
+    }
+
     /// Whether `base:allocation` was selected, and for this export.
     pub(crate) fn has_context(&self, export: &ExportInfo) -> bool {
         self.context_for == Some(export.id)
@@ -31,6 +55,7 @@ impl Negotiated {
 /// How it goes on.
 pub(crate) enum Verdict {
     GoOn,
+    StartTls,
     Open(ExportInfo),
     Close(CloseReason),
 }
@@ -46,6 +71,8 @@ const NOT_A_NAME: Refusal = (wire::REP_ERR_INVALID, "a name must be UTF-8 withou
 const NAME_TOO_LONG: Refusal = (wire::REP_ERR_TOO_BIG, "a name has at most 4096 bytes");
 const OPTION_TOO_LONG: Refusal = (wire::REP_ERR_TOO_BIG, "the option is too long");
 const NO_SUCH_EXPORT: Refusal = (wire::REP_ERR_UNKNOWN, "there is no such export");
+const ENCRYPTED_ALREADY: Refusal = (wire::REP_ERR_INVALID, "the connection is encrypted already");
+const NEEDS_TLS: Refusal = (wire::REP_ERR_TLS_REQD, "this server wants TLS first (STARTTLS)");
 const UNSUPPORTED: Refusal = (wire::REP_ERR_UNSUP, "this server does not know the option");
 
 /// Appends a reply to an option.
@@ -75,13 +102,17 @@ pub(crate) fn answer(
     data: &[u8],
 ) -> Verdict {
     let result = match option {
+        wire::OPT_EXPORT_NAME if negotiated.refuses(option) => {
+            return Verdict::Close(CloseReason::TlsRequired);
+        }
+        _ if negotiated.refuses(option) => Err(NEEDS_TLS),
         wire::OPT_EXPORT_NAME => return export_name(output, negotiated, exports, data),
         wire::OPT_ABORT => return abort(output),
         wire::OPT_LIST | wire::OPT_STARTTLS | wire::OPT_STRUCTURED_REPLY if !data.is_empty() => {
             Err(CARRIES_NO_DATA)
         }
         wire::OPT_LIST => {
-            list(output, exports);
+            list(output, negotiated, exports);
             Ok(())
         }
         wire::OPT_INFO | wire::OPT_GO => match info(output, negotiated, exports, option, data) {
@@ -97,8 +128,13 @@ pub(crate) fn answer(
         }
         wire::OPT_LIST_META_CONTEXT => list_contexts(output, negotiated, exports, data),
         wire::OPT_SET_META_CONTEXT => set_contexts(output, negotiated, exports, data),
-        // STARTTLS too: bytes that a client sends right behind it stay what they are, plain
-        // options, because nothing was upgraded.
+        wire::OPT_STARTTLS if negotiated.is_encrypted => Err(ENCRYPTED_ALREADY),
+        wire::OPT_STARTTLS if negotiated.tls != TlsMode::Off => {
+            reply(output, option, wire::REP_ACK, &[]);
+            return Verdict::StartTls;
+        }
+        // STARTTLS that is not offered too: bytes that a client sends right behind it stay what
+        // they are, plain options, because nothing was upgraded.
         _ => Err(UNSUPPORTED),
     };
     finish(output, option, result)
@@ -111,6 +147,10 @@ pub(crate) fn answer_unread(
     option: u32,
 ) -> Verdict {
     let refusal = match option {
+        wire::OPT_EXPORT_NAME if negotiated.refuses(option) => {
+            return Verdict::Close(CloseReason::TlsRequired);
+        }
+        _ if negotiated.refuses(option) => NEEDS_TLS,
         wire::OPT_ABORT => return abort(output),
         wire::OPT_EXPORT_NAME => return Verdict::Close(CloseReason::UnknownExport),
         wire::OPT_SET_META_CONTEXT => {
@@ -130,7 +170,11 @@ fn abort(output: &mut Vec<u8>) -> Verdict {
     Verdict::Close(CloseReason::Aborted)
 }
 
-fn find(exports: &dyn Exports, name: &[u8]) -> Result<ExportInfo, Refusal> {
+fn find(
+    negotiated: &Negotiated,
+    exports: &dyn Exports,
+    name: &[u8],
+) -> Result<ExportInfo, Refusal> {
     if name.len() > NAME_LEN_MAX {
         return Err(NAME_TOO_LONG);
     }
@@ -138,7 +182,8 @@ fn find(exports: &dyn Exports, name: &[u8]) -> Result<ExportInfo, Refusal> {
     if name.contains('\0') {
         return Err(NOT_A_NAME);
     }
-    exports.find(name).ok_or(NO_SUCH_EXPORT)
+    let export = exports.find(name).ok_or(NO_SUCH_EXPORT)?;
+    if export.needs_tls && !negotiated.is_encrypted { Err(NEEDS_TLS) } else { Ok(export) }
 }
 
 /// The old way to open an export: no error can be answered, only the connection closed.
@@ -148,7 +193,7 @@ fn export_name(
     exports: &dyn Exports,
     data: &[u8],
 ) -> Verdict {
-    let Ok(export) = find(exports, data) else {
+    let Ok(export) = find(negotiated, exports, data) else {
         return Verdict::Close(CloseReason::UnknownExport);
     };
     output.extend_from_slice(&export.size_bytes.to_be_bytes());
@@ -159,8 +204,9 @@ fn export_name(
     Verdict::Open(export)
 }
 
-fn list(output: &mut Vec<u8>, exports: &dyn Exports) {
-    for export in exports.list() {
+fn list(output: &mut Vec<u8>, negotiated: &Negotiated, exports: &dyn Exports) {
+    let is_shown = |export: &ExportInfo| negotiated.is_encrypted || !export.needs_tls;
+    for export in exports.list().into_iter().filter(is_shown) {
         let name_len = u32::try_from(export.name.len()).expect("names are short");
         let mut entry = name_len.to_be_bytes().to_vec();
         entry.extend_from_slice(export.name.as_bytes());
@@ -183,7 +229,7 @@ fn info(
     if fields.0.len() != 2 * usize::from(count) {
         return Err(DOES_NOT_FIT);
     }
-    let export = find(exports, name)?;
+    let export = find(negotiated, exports, name)?;
     let kinds = fields.0.as_chunks::<2>().0;
     let asked = |kind: u16| kinds.contains(&kind.to_be_bytes());
     let mut piece = |kind: u16, data: &[u8]| {
@@ -262,7 +308,7 @@ fn contexts<'a>(
     }
     let queries: Option<Vec<&[u8]>> = (0..count).map(|_| fields.string()).collect();
     let queries = queries.filter(|_| fields.0.is_empty()).ok_or(DOES_NOT_FIT)?;
-    Ok((find(exports, name)?, queries))
+    Ok((find(negotiated, exports, name)?, queries))
 }
 
 /// Reads fields off the front, as long as they are there.

@@ -5,6 +5,7 @@
 //!                          ▲  └──► SkipOptionData ──┐     │      │        ▲  └─► SkipPayload │
 //!                          └────────────────────────┴─────┴─ GO ─┘        └──────────┴───────┘
 //! ```
+//! STARTTLS leads to ExpectTls, and [`Server::tls_started`] from there back to ExpectOption.
 //! From every state a [`CloseReason`] leads to Closed, where the machine stays.
 //!
 //! Every length is checked before anything is allocated: an option's data is held only up to
@@ -17,6 +18,7 @@ use crate::export::Exports;
 use crate::options::{self, Negotiated, Verdict};
 use crate::replies::Replies;
 use crate::request::{self, Agreed, Command, Ruling};
+use crate::tls_mode::TlsMode;
 use crate::{Error, wire};
 
 /// Bytes received at once: about 2300 pipelined reads, or 15 writes of 4 KiB. Beyond that a system
@@ -34,11 +36,18 @@ pub struct ServerConfig {
     pub option_skip_max: u32,
     /// Most options before GO. Clients use fewer than ten; scripts that probe a server, dozens.
     pub options_max: u32,
+    /// Whether clients may, or must, encrypt the connection.
+    pub tls: TlsMode,
 }
 
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
-        ServerConfig { option_len_max: 16 * 1024, option_skip_max: 1 << 20, options_max: 128 }
+        ServerConfig {
+            option_len_max: 16 * 1024,
+            option_skip_max: 1 << 20,
+            options_max: 128,
+            tls: TlsMode::Off,
+        }
     }
 }
 
@@ -53,6 +62,8 @@ enum ServerState {
     ExpectOptionData { option: u32, len: u32 },
     /// The data of an option that is refused unread.
     SkipOptionData { option: u32, left: u32 },
+    /// The handshake of TLS, by the caller.
+    ExpectTls,
     /// The header of a request.
     ExpectRequest,
     /// The payload of a write, taken by the caller.
@@ -95,7 +106,7 @@ impl Server {
             filled: 0..0,
             output,
             options_seen: 0,
-            negotiated: Negotiated::default(),
+            negotiated: Negotiated::new(config.tls),
             agreed: None,
         }
     }
@@ -103,6 +114,16 @@ impl Server {
     /// Whether no export is open yet. The caller, who has the clock, ends a handshake that lasts.
     pub fn in_handshake(&self) -> bool {
         self.agreed.is_none()
+    }
+
+    /// The connection is encrypted from now on: what the client agreed on before is forgotten.
+    ///
+    /// # Panics
+    /// If the last event was another one than [`Event::StartTls`].
+    pub fn tls_started(&mut self) {
+        assert_eq!(self.state, ServerState::ExpectTls, "nobody asked for it");
+        self.negotiated.encrypted();
+        self.state = ServerState::ExpectOption;
     }
 
     /// Where the next received bytes go. Never empty after [`Event::NeedInput`].
@@ -204,6 +225,7 @@ impl Server {
             ServerState::ExpectOption => self.option(),
             ServerState::ExpectOptionData { option, len } => self.option_data(exports, option, len),
             ServerState::SkipOptionData { option, left } => self.skip_option(option, left),
+            ServerState::ExpectTls => Some(Event::StartTls),
             ServerState::ExpectRequest => self.request(),
             ServerState::ExpectPayload { .. } => Some(Event::NeedInput),
             ServerState::SkipPayload { cookie, error, left } => match self.skip(left) {
@@ -291,6 +313,14 @@ impl Server {
             Verdict::GoOn => {
                 self.state = ServerState::ExpectOption;
                 None
+            }
+            Verdict::StartTls if self.filled.is_empty() => {
+                self.state = ServerState::ExpectTls;
+                None
+            }
+            Verdict::StartTls => {
+                self.output.clear();
+                self.close(CloseReason::BytesBehindStartTls)
             }
             Verdict::Close(reason) => self.close(reason),
             Verdict::Open(export) => {

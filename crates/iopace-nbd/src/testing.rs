@@ -10,6 +10,7 @@ pub(crate) fn disk() -> ExportInfo {
         description: "a disk".into(),
         size_bytes: 1 << 20,
         read_only: false,
+        needs_tls: false,
         rotational: false,
         can_multi_conn: true,
         can_flush: true,

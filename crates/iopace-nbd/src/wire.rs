@@ -53,6 +53,8 @@ pub const REP_ERR: u32 = 1 << 31;
 pub const REP_ERR_UNSUP: u32 = 0x8000_0001;
 /// The option makes no sense.
 pub const REP_ERR_INVALID: u32 = 0x8000_0003;
+/// Only an encrypted connection may ask for that.
+pub const REP_ERR_TLS_REQD: u32 = 0x8000_0005;
 /// There is no such export.
 pub const REP_ERR_UNKNOWN: u32 = 0x8000_0006;
 /// The option is too long.

@@ -17,6 +17,7 @@ mod replay;
 mod sched;
 mod serve;
 mod sim;
+mod tls;
 mod top;
 mod verify;
 mod window;
@@ -42,6 +43,7 @@ pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, 
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
+pub use tls::TlsArgs;
 pub use top::{Sort, TopArgs, View};
 pub use verify::VerifyArgs;
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
@@ -256,9 +258,7 @@ fn window_policies() -> PossibleValuesParser {
 
 fn models() -> PossibleValuesParser {
     let presets = iopace_disk::presets::PRESETS.iter();
-    PossibleValuesParser::new(
-        presets.map(|preset| PossibleValue::new(preset.name).help(preset.summary)),
-    )
+    PossibleValuesParser::new(presets.map(|one| PossibleValue::new(one.name).help(one.summary)))
 }
 
 /// A preset, or the path of a model file; presets are offered in help and completions.
@@ -306,7 +306,7 @@ mod tests {
         let cli = Cli::try_parse_from(["iopace", "serve", "disk.img"]).expect("parsed");
         let Command::Serve(serve) = cli.command else { panic!("serve") };
         assert_eq!(serve.files, [PathBuf::from("disk.img")]);
-        assert!(serve.device.sched.is_none() && !serve.sockets.allow_remote);
+        assert!(serve.device.sched.is_none() && !serve.sockets.tls.tcp_without_tls);
     }
 
     /// A value that no number is, for each option that takes one: its words are ours.

@@ -23,8 +23,9 @@ use std::path::{Path, PathBuf};
 /// The head of a file for a daemon that was started without one.
 const LEFT_OUT: &str = "\
 # Made from what the daemon tells. It does not tell, so add what you need: sockets (socket, listen,
-# control, http), fuse, io-engine, connections, memory; of devices and mounts raw, nr-requests,
-# nr-group-requests, dirty-limit and what else belongs to a mount; of exports vhost-user.
+# control, http), tls-... and [[rule]], fuse, io-engine, connections, memory; of devices and mounts
+# raw, nr-requests, nr-group-requests, dirty-limit and what else belongs to a mount; of exports
+# require-tls, vhost-user.
 ";
 
 /// Carries out a command.

@@ -53,7 +53,11 @@ fn show(all: &[DaemonAnswer<ExportState>]) -> String {
     }
     let mut table = table(["export", "device", "behind it", "size", "group", "clients", ""]);
     for DaemonAnswer { report, .. } in all {
-        let words = [(report.read_only, "read-only"), (report.opened, "added")];
+        let words = [
+            (report.read_only, "read-only"),
+            (report.require_tls, "TLS only"),
+            (report.opened, "added"),
+        ];
         let words: Vec<&str> = words.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
         table.add_row([
             Cell::new(&report.name),
@@ -69,8 +73,7 @@ fn show(all: &[DaemonAnswer<ExportState>]) -> String {
 }
 
 fn add(args: &ExportAddArgs) -> Result<(), Failure> {
-    let ExportAddArgs { name, device, path, group, read_only, raw, direct, daemon: of, keep } =
-        args;
+    let ExportAddArgs { name, device, path, group, daemon: of, keep, .. } = args;
     let absolute = |path: &Path| {
         let path = std::path::absolute(path)
             .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
@@ -83,9 +86,10 @@ fn add(args: &ExportAddArgs) -> Result<(), Failure> {
         device: device.clone(),
         path: path.as_deref().map(absolute).transpose()?,
         group: group.clone(),
-        read_only: *read_only,
-        raw: *raw,
-        direct: *direct,
+        read_only: args.read_only,
+        require_tls: args.require_tls,
+        raw: args.raw,
+        direct: args.direct,
     };
     let (device, group) = (device.as_deref(), group.as_deref());
     let sought = Sought { device, group, ..Sought::default() };

@@ -64,7 +64,7 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
         (&["serve", "folder"], 1, "it is a directory: name an image file in it"),
         (&["serve", "--emulate", "hdd-sata-250"], 2, "'hdd-sata-250g'"),
         (&["serve", "disk.img", "--size", "1GiB"], 2, "--emulate"),
-        (&["serve", "disk.img", "--listen", "0.0.0.0:0"], 2, "say --allow-remote"),
+        (&["serve", "disk.img", "--listen", "0.0.0.0:0"], 2, "say --tcp-without-tls"),
         (
             &["serve", "disk.img", "--socket", "not-a-socket"],
             1,

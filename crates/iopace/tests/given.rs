@@ -74,6 +74,24 @@ fn sockets_that_are_given_are_served_and_stay() {
     }
 }
 
+/// A socket that other machines reach is served with TLS, or if the user has said that it may be
+/// without, whoever has made it.
+#[test]
+fn a_socket_that_others_reach_needs_tls_or_a_word() {
+    let place = Place::new();
+    let tcp = TcpListener::bind("0.0.0.0:0").expect("bound");
+    let child = serve(&place, &[(&tcp, "nbd")], "disk.img");
+    let ran = Ran::from(child.wait_with_output().expect("waited"));
+    let is_told = ["service manager", "--tls require", "--tcp-without-tls"];
+    assert!(is_told.iter().all(|text| ran.error.contains(text)), "{ran:?}");
+    assert_eq!(ran.status, Some(2));
+    let child = serve(&place, &[(&tcp, "nbd")], "disk.img --tcp-without-tls");
+    let port = tcp.local_addr().expect("there").port();
+    let stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    Client::connect(stream, "disk", Wanted::default()).expect("opened");
+    assert_eq!(ended(child).status, Some(0));
+}
+
 #[test]
 fn what_cannot_be_listened_to_is_refused() {
     let place = Place::new();

@@ -102,6 +102,7 @@ const LAYERS: [&[&str]; 7] = [
         "spin",
         "start_error",
         "timer",
+        "tls",
     ],
     &["io"],
     &["answer", "change", "device", "device_table", "dirty", "job"],

@@ -16,6 +16,9 @@ pub struct ExportState {
     pub size_bytes: u64,
     /// Whether it refuses writes.
     pub read_only: bool,
+    /// Whether it is shown on encrypted connections only.
+    #[serde(default)]
+    pub require_tls: bool,
     /// The path of the group that its connections pay as.
     pub group: String,
     /// How many connections have it open.
@@ -44,6 +47,9 @@ pub struct AddExport {
     /// Refuse writes; a path is opened to be read only.
     #[serde(default)]
     pub read_only: bool,
+    /// Show it on encrypted connections only.
+    #[serde(default)]
+    pub require_tls: bool,
     /// Serve an image of a format of its own (qcow2) as the bytes that it is.
     #[serde(default)]
     pub raw: bool,

@@ -161,8 +161,12 @@ pub struct ConnectionReport {
     pub export: String,
     /// The group that it pays as.
     pub group: String,
-    /// It was moved by itself or has named its group, and does not follow its export.
+    /// It was moved by itself, has named its group or has one by its certificate, and does not
+    /// follow its export.
     pub moved: bool,
+    /// The common name in the certificate of the client, if it had to show one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// Processes that use a mount.

@@ -151,7 +151,7 @@ fn may_open(guest: &Guest, by_port: Port, what: &str) -> Result<(), Refused> {
 
 /// What is asked for, in the words of a configuration.
 fn taken_apart(asked: AddExport) -> Result<(ExportConfig, Option<DeviceConfig>), Refused> {
-    let AddExport { name, device, path, group, read_only, raw, direct } = asked;
+    let AddExport { name, device, path, group, read_only, require_tls, raw, direct } = asked;
     let wrong = |error: &str, hint: &str| Err(Refused::new(StatusCode::BAD_REQUEST, error, hint));
     let opened = match (&device, path.map(PathBuf::from)) {
         (None, Some(path)) if path.is_absolute() => {
@@ -168,7 +168,8 @@ fn taken_apart(asked: AddExport) -> Result<(ExportConfig, Option<DeviceConfig>),
         }
     };
     let device = device.unwrap_or_else(|| name.clone());
-    let mut export = ExportConfig { read_only, ..ExportConfig::new(name, device) };
+    let mut export = ExportConfig::new(name, device);
+    (export.read_only, export.needs_tls) = (read_only, require_tls);
     export.group = group.unwrap_or(export.group);
     Ok((export, opened))
 }

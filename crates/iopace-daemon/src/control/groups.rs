@@ -229,11 +229,12 @@ async fn stat(State(shared): Subject, uri: Uri) -> Result<Answer<StatReport>, Re
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn connections(State(shared): Subject) -> Answer<Vec<ConnectionReport>> {
     let all = shared.subject.groups().connections().into_iter();
-    let reports = all.map(|ConnectionInfo { number, export, group, is_moved }| ConnectionReport {
-        connection: number,
-        export,
-        group,
-        moved: is_moved,
+    let reports = all.map(|one: ConnectionInfo| ConnectionReport {
+        connection: one.number,
+        export: one.export,
+        group: one.group,
+        moved: one.is_moved,
+        certificate: one.certificate,
     });
     Answer(reports.collect())
 }

@@ -42,6 +42,12 @@ pub enum ExportError {
     /// Nobody could reach it.
     #[error("the daemon was started without a socket for NBD clients (--socket, --listen)")]
     NoSocket,
+    /// It is for encrypted connections, and there are none.
+    #[error(
+        "export '{0}' would be shown on encrypted connections only, and the daemon was started \
+         without TLS (--tls-certificates): nobody could open it"
+    )]
+    NoTls(String),
     /// The files of a mount.
     #[error("device '{0}' is of the files of a directory, and has no bytes to be exported")]
     Directory(String),

@@ -26,6 +26,8 @@ pub(super) struct Member {
     pub(super) export: usize,
     /// It has a group of its own and does not follow its export.
     pub(super) is_moved: bool,
+    /// The name in the certificate of the client.
+    pub(super) certificate: Option<String>,
 }
 
 /// A connection with an export open.
@@ -39,6 +41,8 @@ pub struct ConnectionInfo {
     pub group: String,
     /// It has a group of its own and does not follow its export.
     pub is_moved: bool,
+    /// The name in the certificate of the client, if it had to show one.
+    pub certificate: Option<String>,
 }
 
 impl State {
@@ -119,7 +123,7 @@ impl Groups {
     /// A connection has opened an export, as the group of the export or as the one that it named.
     pub(crate) fn join(
         &self,
-        (number, payer): (u64, &Arc<Payer>),
+        (number, payer, certificate): (u64, &Arc<Payer>, Option<&str>),
         export: usize,
         named: Option<&str>,
     ) -> Result<(), GroupError> {
@@ -133,7 +137,8 @@ impl Groups {
         state.tree.add_member(group);
         payer.set(group);
         let is_moved = named.is_some();
-        let member = Member { payer: Arc::clone(payer), export, is_moved };
+        let certificate = certificate.map(str::to_owned);
+        let member = Member { payer: Arc::clone(payer), export, is_moved, certificate };
         state.members.insert(number, member);
         Ok(())
     }
@@ -164,6 +169,7 @@ impl State {
             export: export.map(|export| export.name.clone()).unwrap_or_default(),
             group: self.tree.path(member.payer.group()),
             is_moved: member.is_moved,
+            certificate: member.certificate.clone(),
         }
     }
 }

@@ -6,6 +6,7 @@
 mod sending;
 
 use super::drainer::Drainer;
+use super::encryption::{ENCRYPTION_BYTES, Encryption};
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
 use crate::groups::payer::Payer;
@@ -14,7 +15,8 @@ use crate::limits::{
     CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, SEND_LOOK,
 };
 use crate::memory::Memory;
-use rustix::net::Shutdown;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown, recv};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -67,6 +69,8 @@ pub struct Connection {
     /// Who pays for its requests.
     pub payer: Arc<Payer>,
     socket: OwnedFd,
+    /// What it is encrypted by, if it is.
+    encryption: OnceLock<Encryption>,
     state: Mutex<State>,
     changed: Condvar,
     memory: Arc<Memory>,
@@ -95,6 +99,7 @@ impl Connection {
             number,
             payer,
             socket,
+            encryption: OnceLock::new(),
             state,
             changed,
             memory,
@@ -124,6 +129,33 @@ impl Connection {
     /// Its socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// All that is sent and received from now on is encrypted.
+    ///
+    /// # Panics
+    /// If it is encrypted already.
+    pub(in crate::nbd) fn encrypt(&self, encryption: Encryption) {
+        self.memory.reserve(ENCRYPTION_BYTES);
+        self.encryption.set(encryption).expect("encrypted once");
+    }
+
+    /// The name of the client, as its certificate says it.
+    pub(in crate::nbd) fn certificate(&self) -> Option<&str> {
+        self.encryption.get().and_then(Encryption::peer)
+    }
+
+    /// Receives bytes of the client: zero at the end. `INTR` also if it is encrypted and nothing
+    /// could be decrypted yet.
+    pub(in crate::nbd) fn receive(
+        &self,
+        space: &mut [u8],
+        flags: RecvFlags,
+    ) -> Result<usize, Errno> {
+        match self.encryption.get() {
+            None => recv(&self.socket, space, flags).map(|(count, _)| count),
+            Some(encryption) => encryption.recv(self.socket(), space, flags),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -240,6 +272,13 @@ impl Connection {
         None
     }
 
+    /// Waits until all is sent, at most for `limit`; whether it is.
+    pub(in crate::nbd) fn is_all_sent(&self, limit: Duration) -> bool {
+        self.wait_until_idle(limit);
+        let state = self.lock();
+        state.out.is_empty() && state.in_flight_bytes == 0 && state.socket == Socket::Open
+    }
+
     /// Waits until every request is answered and every reply sent, at most for `limit`. Returns how
     /// many requests are still open.
     pub fn wait_until_idle(&self, limit: Duration) -> usize {
@@ -254,6 +293,14 @@ impl Connection {
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.waiting = false;
         state.holds.open_count
+    }
+
+    /// Tells an encrypted client, if it has taken all replies, that nothing more comes.
+    pub(in crate::nbd) fn say_end(&self) {
+        let state = self.lock();
+        if let (Socket::Open, Some(encryption)) = (state.socket, self.encryption.get()) {
+            encryption.say_end(self.socket());
+        }
     }
 
     /// Ends the connection in both directions; replies that come later are thrown away.
@@ -281,6 +328,9 @@ impl Drop for Connection {
         self.memory.give(state.holds.shared_bytes);
         drop(state);
         self.memory.unreserve(CONNECTION_RESERVED_BYTES);
+        if self.encryption.get().is_some() {
+            self.memory.unreserve(ENCRYPTION_BYTES);
+        }
     }
 }
 

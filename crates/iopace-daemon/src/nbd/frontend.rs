@@ -1,15 +1,17 @@
 //! The NBD side of a daemon: where clients connect, and those that are connected.
 
-use super::clients::Clients;
+use super::client_rules::ClientRules;
+use super::clients::{ClientPolicy, Clients};
 use super::connection::Connection;
 use super::session::Session;
-use crate::config::Listen;
-use crate::exports::{ExportTable, Frontend};
+use crate::config::{DaemonConfig, Listen};
+use crate::exports::{ExportTable, Frontend, Renewal};
 use crate::given::{GivenAddress, GivenSocket};
 use crate::limits::CONNECTION_STACK_BYTES;
 use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
 use crate::start_error::StartError;
+use crate::tls::TlsSettings;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
@@ -23,6 +25,7 @@ pub(crate) struct Nbd {
     exports: Arc<ExportTable>,
     listen: Vec<Listen>,
     clients: Arc<Clients>,
+    tls: TlsSettings,
     acceptors: Mutex<Vec<Acceptor>>,
     /// TCP addresses as they were really bound.
     addresses: Vec<SocketAddr>,
@@ -32,13 +35,15 @@ impl Nbd {
     /// Binds the sockets and serves.
     ///
     /// # Errors
-    /// A socket that cannot be bound, or no threads; no socket is left behind then, and no client.
+    /// Certificates that cannot be used, a socket that cannot be bound, or no threads; no socket is
+    /// left behind then, and no client.
     pub(crate) fn start(
         exports: Arc<ExportTable>,
-        (listen, connections_max): (Vec<Listen>, usize),
+        config: &DaemonConfig,
         memory: Arc<Memory>,
     ) -> Result<Nbd, StartError> {
-        let clients = Clients::new(Arc::clone(&exports), connections_max, memory);
+        let listen = config.listen.clone();
+        let clients = Clients::new(Arc::clone(&exports), admission(&exports, config)?, memory);
         let clients = Arc::new(clients.map_err(StartError::Threads)?);
         let mut listeners = Vec::new();
         for one in &listen {
@@ -67,13 +72,48 @@ impl Nbd {
             clients.end(Duration::ZERO);
             StartError::Threads(error)
         })?;
-        Ok(Nbd { exports, listen, clients, acceptors: Mutex::new(acceptors), addresses })
+        let (tls, acceptors) = (config.tls.clone(), Mutex::new(acceptors));
+        Ok(Nbd { exports, listen, clients, tls, acceptors, addresses })
     }
+}
+
+/// How clients are let in, by the configuration.
+fn admission(exports: &ExportTable, config: &DaemonConfig) -> Result<ClientPolicy, StartError> {
+    let rules = match config.client_rules.all().is_empty() {
+        true => None,
+        false => {
+            let rules = ClientRules::new(exports.groups(), config.client_rules.clone());
+            Some(rules.map_err(|error| StartError::Group(error.to_string()))?)
+        }
+    };
+    if let (Some(address), false) = (remote_address(&config.listen), config.tls.verify_peer) {
+        tracing::warn!(
+            "everybody who reaches {address} may use the exports; --tls-verify-peer lets in only \
+             clients with a certificate"
+        );
+    }
+    Ok(ClientPolicy {
+        connections_max: config.connections_max,
+        tls_mode: config.tls.mode,
+        tls: Mutex::new(config.tls.load()?),
+        rules,
+    })
+}
+
+/// An address that other machines reach.
+fn remote_address(listen: &[Listen]) -> Option<SocketAddr> {
+    let tcp = listen.iter().filter_map(|one| match one {
+        Listen::Tcp(address) => Some(*address),
+        Listen::Given(GivenSocket { at: GivenAddress::Tcp(address), .. }) => Some(*address),
+        Listen::Unix(_) | Listen::Given(_) => None,
+    });
+    tcp.into_iter().find(|address| !address.ip().to_canonical().is_loopback())
 }
 
 impl Frontend for Nbd {
     fn uris(&self) -> Vec<String> {
         let mut uris = Vec::new();
+        let scheme = if self.clients.must_encrypt() { "nbds" } else { "nbd" };
         for export in self.exports.all().iter() {
             let name = percent_encode(&export.config.name);
             for listen in &self.listen {
@@ -85,10 +125,11 @@ impl Frontend for Nbd {
                 };
                 if let Some(path) = listen.own_path().or(given) {
                     let path = percent_encode(&path.display().to_string());
-                    uris.push(format!("nbd+unix:///{name}?socket={path}"));
+                    uris.push(format!("{scheme}+unix:///{name}?socket={path}"));
                 }
             }
-            uris.extend(self.addresses.iter().map(|address| format!("nbd://{address}/{name}")));
+            let of_tcp = |address| format!("{scheme}://{address}/{name}");
+            uris.extend(self.addresses.iter().map(of_tcp));
         }
         uris
     }
@@ -101,6 +142,11 @@ impl Frontend for Nbd {
         self.acceptors.lock().unwrap_or_else(PoisonError::into_inner).clear();
         remove_sockets(&self.listen);
         self.clients.stop_reading();
+    }
+
+    fn renewal(&self) -> Result<Option<Renewal>, StartError> {
+        let (clients, tls) = (Arc::clone(&self.clients), self.tls.load()?);
+        Ok(tls.map(|tls| Box::new(move || clients.renew(Some(tls))) as Renewal))
     }
 
     fn end(&self, patience: Duration) -> usize {

@@ -4,8 +4,8 @@ use super::connection::Connection;
 use crate::clock;
 use iopace_core::time::Instant;
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::time::Duration;
 
@@ -52,16 +52,19 @@ impl Waits {
         set(connection, Some(left));
     }
 
-    /// Waits for the client's next bytes.
+    /// Waits for the client's next bytes; in a handshake there may be none yet, so that the time
+    /// that is left is looked at again.
     pub(super) fn receive(
         &mut self,
         connection: &Connection,
         space: &mut [u8],
     ) -> Result<usize, End> {
         loop {
-            match recv(connection.socket(), &mut *space, RecvFlags::empty()) {
-                Ok((0, _)) => return Err(End::Closed),
-                Ok((count, _)) => return Ok(count),
+            match connection.receive(space, RecvFlags::empty()) {
+                Ok(0) => return Err(End::Closed),
+                Ok(count) => return Ok(count),
+                // Whoever sends an encrypted handshake bit by bit has no more time for it.
+                Err(Errno::INTR) if *self == Waits::Handshake => return Ok(0),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if *self == Waits::Handshake => {
                     return Err(End::Refused("the handshake took too long".into()));
@@ -90,10 +93,10 @@ pub(super) fn receive_payload(
             let why = "the data of a write did not come while others waited for memory";
             return Err(End::Refused(why.into()));
         }
-        // One call for all of it: it ends early only with the socket's wait.
-        match recv(connection.socket(), &mut *space, RecvFlags::WAITALL) {
-            Ok((0, _)) => return Err(End::Closed),
-            Ok((count, _)) => return Ok(count),
+        // One call for all of it: it ends early only with the socket's wait, or if it is encrypted.
+        match connection.receive(space, RecvFlags::WAITALL) {
+            Ok(0) => return Err(End::Closed),
+            Ok(count) => return Ok(count),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(End::Refused(io::Error::from(error).to_string())),
         }

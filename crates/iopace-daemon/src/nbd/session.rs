@@ -4,6 +4,7 @@ use super::clients::Clients;
 use super::connection::{Connection, Data};
 use super::receive::{End, Waits, receive_payload};
 use super::reply::Ticket;
+use super::start_tls::start_tls;
 use super::view::View;
 use crate::answer::{Progress, SEND_FILE_BYTES};
 use crate::buffer::Buffer;
@@ -22,9 +23,8 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::RecvFlags;
 use std::cell::Cell;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,17 +53,17 @@ pub(super) struct Session {
 }
 
 /// Bytes that are there already; the end or error that waits there is left to the waiting call.
-fn look(socket: BorrowedFd<'_>, space: &mut [u8]) -> Look<usize> {
-    match recv(socket, space, RecvFlags::DONTWAIT) {
-        Ok((count, _)) if count > 0 => Look::Found(count),
-        Err(Errno::AGAIN) => Look::Nothing,
+fn look(connection: &Connection, space: &mut [u8]) -> Look<usize> {
+    match connection.receive(space, RecvFlags::DONTWAIT) {
+        Ok(count) if count > 0 => Look::Found(count),
+        Err(Errno::AGAIN | Errno::INTR) => Look::Nothing,
         _ => Look::Ended,
     }
 }
 
 impl Session {
     pub(super) fn new(clients: Arc<Clients>, connection: Arc<Connection>) -> Session {
-        let server = Server::new(iopace_nbd::ServerConfig::default());
+        let server = Server::new(clients.server_config());
         let (batch, scratch, spin) = (Vec::new(), Buffer::default(), Spin::default());
         let (opened, waits, named) = (None, Waits::Handshake, Cell::default());
         Session { clients, connection, server, opened, batch, scratch, spin, waits, named }
@@ -85,6 +85,7 @@ impl Session {
                 "closed with open requests"
             );
         }
+        self.connection.say_end();
         self.connection.close();
     }
 
@@ -97,6 +98,7 @@ impl Session {
             let going_on = match event {
                 Event::NeedInput => self.receive(deadline),
                 Event::Send => self.send_handshake(),
+                Event::StartTls => self.encrypt(deadline),
                 Event::Opened(opened) => self.open(opened),
                 Event::Request(request) => self.request(request),
                 Event::Write(request) => self.write(request),
@@ -133,8 +135,8 @@ impl Session {
         }
         let space = self.server.recv_space();
         // A client that still waits for us may well have nothing more to ask.
-        let socket = self.connection.socket();
-        let early = (open_count == 0).then(|| self.spin.wait(|| look(socket, space)));
+        let connection = &self.connection;
+        let early = (open_count == 0).then(|| self.spin.wait(|| look(connection, space)));
         let count = match early.flatten() {
             Some(count) => count,
             None => {
@@ -158,12 +160,21 @@ impl Session {
         Ok(())
     }
 
+    /// The client was told that it may encrypt, and does so.
+    fn encrypt(&mut self, deadline: Instant) -> Result<(), End> {
+        let config = self.clients.tls().ok_or(End::Closed)?;
+        start_tls(&self.connection, config, self.waits, deadline)?;
+        self.server.tls_started();
+        Ok(())
+    }
+
     fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
         self.waits.requests(&self.connection);
         let device = self.clients.device(opened.export);
         let device = device.ok_or_else(|| End::Refused(GroupError::ExportGone.to_string()))?;
         let (name, number) = (&device.info().name, self.connection.number());
         let named = self.named.take();
+        let named = named.or_else(|| self.clients.group_of(self.connection.certificate()?));
         let joined = self.clients.join(&self.connection, opened.export, named.as_deref());
         joined.map_err(|error| End::Refused(error.to_string()))?;
         tracing::debug!(connection = number, device = %name, group = named, "opened");

@@ -111,11 +111,47 @@ fn colons_stay_with_the_value() {
     assert_eq!(rule.to_string(), "cgroup=kubepods-*.slice:cri-containerd:*:/k8s");
 }
 
+/// The path of the group of a client with that name.
+fn client_group(rules: &Rules, name: &str) -> Option<String> {
+    rules.client_group(name).map(|group| match group {
+        ClientGroup::There(path) => path.to_owned(),
+        ClientGroup::Own(path) => path,
+    })
+}
+
+#[test]
+fn a_client_pays_by_its_name_and_no_name_leads_elsewhere() {
+    let all = ["certificate=web*:/vms", "certificate=db:/db", "map=certificate:/clients"];
+    let all: Vec<Rule> = all.iter().map(|text| text.parse().expect(text)).collect();
+    assert_eq!(all[0].to_string(), "certificate=web*:/vms");
+    assert_eq!(all[2].to_string(), "map=certificate:/clients");
+    let rules = Rules::for_clients(all).expect("right");
+    assert_eq!(client_group(&rules, "web-1").as_deref(), Some("/vms"));
+    assert_eq!(client_group(&rules, "db").as_deref(), Some("/db"));
+    assert_eq!(client_group(&rules, "db1").as_deref(), Some("/clients/db1"));
+    for name in ["..", ".", "", "a/b", "../db", "/db", "a@b", "a\x1bb", &"x".repeat(256)] {
+        assert_eq!(client_group(&rules, name), None, "{name:?}");
+    }
+    let root = Rules::for_clients(vec!["map=certificate".parse().expect("a rule")]);
+    assert_eq!(client_group(&root.expect("right"), "a").as_deref(), Some("/a"));
+}
+
+#[test]
+fn rules_for_clients_and_for_mounts_are_told_apart() {
+    let rule = |text: &str| vec![text.parse::<Rule>().expect(text)];
+    for text in ["certificate=a:/a", "map=certificate"] {
+        assert!(matches!(Rules::new(rule(text), "/"), Err(RuleError::ForClients(_))), "{text}");
+    }
+    for text in ["program=a:/a", "user=0:/a", "cgroup=a:/a", "map=cgroup"] {
+        assert!(matches!(Rules::for_clients(rule(text)), Err(RuleError::ForMounts(_))), "{text}");
+    }
+}
+
 #[test]
 fn a_mistake_is_explained() {
     let cases = [
         ("rsync", "right is WHO=VALUE:GROUP"),
-        ("prog=rsync:/b", "'program', 'user', 'cgroup' or 'map', not 'prog'"),
+        ("prog=rsync:/b", "'cgroup', 'certificate' or 'map', not 'prog'"),
         ("program=:/b", "as program=rsync"),
         ("program=rsync", "names no group"),
         ("program=rsync:b", "names no group: did you mean 'program=rsync:/b'?"),

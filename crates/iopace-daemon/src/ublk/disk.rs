@@ -97,7 +97,7 @@ impl UblkDisk {
         wish: UblkWish,
     ) -> Result<UblkAttached, StartError> {
         let (payer, number) = (Arc::<Payer>::default(), exports.next_task());
-        let joined = exports.groups().join((number, &payer), 0, None);
+        let joined = exports.groups().join((number, &payer, None), 0, None);
         joined.map_err(|error| StartError::Group(error.to_string()))?;
         let table = Arc::clone(exports);
         let on_leave = Box::new(move || table.groups().leave(number));

@@ -172,8 +172,8 @@ fn serve(
             return;
         }
         let entered = Entered { slot, exports, machine: Arc::clone(&machine) };
-        let payer = (number, &machine.payer);
-        let joined = entered.exports.groups().join(payer, entered.slot.export, None);
+        let who = (number, &machine.payer, None);
+        let joined = entered.exports.groups().join(who, entered.slot.export, None);
         let begun = joined.map_err(io::Error::other);
         match begun.and_then(|()| Session::new(Arc::clone(&machine), socket)) {
             Ok(session) => session.run(),

@@ -51,7 +51,7 @@ impl Peer {
                 Event::Reject { cookie, error } => {
                     self.replies.error(&mut self.said, cookie, error);
                 }
-                Event::Close(_) => return,
+                Event::Close(_) | Event::StartTls => return,
             }
         }
     }

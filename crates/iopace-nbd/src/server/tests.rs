@@ -2,6 +2,7 @@
 
 mod handshake;
 mod random;
+mod starttls;
 mod transmission;
 
 use super::*;
@@ -13,6 +14,8 @@ use crate::{ExportInfo, Request};
 enum Seen {
     /// Bytes to be sent, at [`Event::Send`].
     Sent(Vec<u8>),
+    /// The handshake of TLS is the caller's.
+    StartTls,
     Opened(Opened, Vec<u8>),
     Request(Request),
     Write(Request, Vec<u8>),
@@ -88,6 +91,10 @@ impl Talk {
                     let sent = self.server.take_output();
                     assert!(!sent.is_empty(), "nothing to send");
                     self.seen.push(Seen::Sent(sent));
+                }
+                Event::StartTls => {
+                    self.seen.push(Seen::StartTls);
+                    return;
                 }
                 Event::Opened(opened) => {
                     let sent = self.server.take_output();

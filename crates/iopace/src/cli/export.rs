@@ -79,6 +79,9 @@ pub struct ExportAddArgs {
     /// Refuse writes; a file is opened to be read only
     #[arg(long)]
     pub read_only: bool,
+    /// Show it on encrypted connections only, where clients need not encrypt ('serve --tls allow')
+    #[arg(long)]
+    pub require_tls: bool,
     /// Serve an image in another format (qcow2) as the bytes that it is
     #[arg(long, conflicts_with = "device")]
     pub raw: bool,

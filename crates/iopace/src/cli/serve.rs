@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{DiskParser, pace_policies, scheduler_names, window_policies};
+use super::{DiskParser, TlsArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
@@ -169,10 +169,6 @@ pub struct SocketArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub fuse: Option<PathBuf>,
 
-    /// Let --listen take addresses that other machines reach (no encryption, no password)
-    #[arg(long)]
-    pub allow_remote: bool,
-
     /// Control socket for 'iopace sched' [default: iopace.ctl where the sockets are made]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
@@ -190,6 +186,10 @@ pub struct SocketArgs {
     /// socket, removed at the end]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub http_token_file: Option<PathBuf>,
+
+    /// How NBD clients encrypt
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 /// How real disks are read and written.

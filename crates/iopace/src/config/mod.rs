@@ -19,8 +19,10 @@ pub use values::{names, valid_name};
 use crate::cli::LogFormat;
 use groups::GroupTable;
 use iopace_core::units::Bytes;
+use iopace_daemon::Rule;
 use iopace_daemon::api::ClientsWord;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig};
+use iopace_daemon::tls::TlsMode;
 use iopace_sim::spelling::explain;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -50,8 +52,8 @@ pub struct Settings {
     pub socket_group: Option<u32>,
     /// TCP addresses for clients.
     pub listen: Vec<SocketAddr>,
-    /// Whether these may be reached by other machines.
-    pub allow_remote: bool,
+    /// How clients encrypt.
+    pub tls: TlsWords,
     /// Control socket.
     pub control: Option<PathBuf>,
     /// Whether there is to be none.
@@ -70,6 +72,21 @@ pub struct Settings {
     pub memory_max: Option<Bytes>,
 }
 
+/// What it says about encryption.
+#[derive(Clone, Debug, Default)]
+pub struct TlsWords {
+    /// Whether clients may, or must, encrypt.
+    pub mode: Option<TlsMode>,
+    /// The directory with the certificates.
+    pub certificates: Option<PathBuf>,
+    /// Whether clients must show one.
+    pub verify_peer: bool,
+    /// Who pays for those that do.
+    pub rules: Vec<Rule>,
+    /// Whether TCP addresses may be reached by other machines though clients need not encrypt.
+    pub tcp_without_tls: bool,
+}
+
 /// A message and the bytes of the file that it is about.
 type Mistake = (Range<usize>, String);
 
@@ -83,7 +100,13 @@ struct File {
     #[serde(default)]
     listen: Vec<Spanned<String>>,
     #[serde(default)]
-    allow_remote: bool,
+    tcp_without_tls: bool,
+    tls: Option<Spanned<String>>,
+    tls_certificates: Option<PathBuf>,
+    #[serde(default)]
+    tls_verify_peer: bool,
+    #[serde(default)]
+    rule: Vec<Spanned<rules::RuleTable>>,
     control: Option<Spanned<PathBuf>>,
     #[serde(default)]
     no_control: bool,
@@ -161,6 +184,8 @@ struct ExportTable {
     device: Spanned<String>,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    require_tls: bool,
     #[serde(default)]
     description: String,
     group: Option<Spanned<String>>,

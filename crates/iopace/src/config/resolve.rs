@@ -2,11 +2,14 @@
 
 use super::device::resolve_device;
 use super::values::{bounded, checked_name, checked_size, one_of, unknown};
-use super::{ExportTable, File, Mistake, PortWord, Settings, groups, mounts};
+use super::{
+    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, groups, mounts, rules,
+};
 use crate::cli::LogFormat;
 use crate::units;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
+use iopace_daemon::tls::TlsMode;
 use iopace_groups::tree::Tree;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,19 +27,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
                        model as `emulate`, or a [[mount]] table with a `dir`";
         return Err((end..end, message.into()));
     }
-    let mut devices: Vec<DeviceConfig> = Vec::new();
-    for table in file.device {
-        let span = table.span();
-        let device = resolve_device(table.into_inner(), span.clone(), base)?;
-        if devices.iter().any(|known| known.name == device.name) {
-            let name = &device.name;
-            return Err((
-                span,
-                format!("two devices are named '{name}': give one of them another `name`"),
-            ));
-        }
-        devices.push(device);
-    }
+    let devices = resolve_devices(file.device, base)?;
     let (mut mounts, payers) = mounts::resolve(file.mount, &devices, base)?;
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
     let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
@@ -68,7 +59,13 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         socket_mode: parsed(file.socket_mode, units::parse_mode)?,
         socket_group: parsed(file.socket_group, units::parse_users)?,
         listen: listen.collect::<Result<_, Mistake>>()?,
-        allow_remote: file.allow_remote,
+        tls: TlsWords {
+            mode: one_of(file.tls, &TLS_MODES)?,
+            certificates: file.tls_certificates.map(|path| base.join(path)),
+            verify_peer: file.tls_verify_peer,
+            rules: rules::resolve_clients(file.rule, &tree)?,
+            tcp_without_tls: file.tcp_without_tls,
+        },
         control: file.control.map(|path| base.join(path.into_inner())),
         no_control: file.no_control,
         io_engine: one_of(file.io_engine, &IO_ENGINES)?,
@@ -78,11 +75,35 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     })
 }
 
+/// The devices, each with a name of its own.
+fn resolve_devices(
+    tables: Vec<Spanned<DeviceTable>>,
+    base: &Path,
+) -> Result<Vec<DeviceConfig>, Mistake> {
+    let mut devices: Vec<DeviceConfig> = Vec::new();
+    for table in tables {
+        let span = table.span();
+        let device = resolve_device(table.into_inner(), span.clone(), base)?;
+        if devices.iter().any(|known| known.name == device.name) {
+            let name = &device.name;
+            return Err((
+                span,
+                format!("two devices are named '{name}': give one of them another `name`"),
+            ));
+        }
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
 const IO_ENGINES: [(&str, IoEngineChoice); 3] = [
     ("auto", IoEngineChoice::Auto),
     ("uring", IoEngineChoice::Uring),
     ("threads", IoEngineChoice::Threads),
 ];
+
+const TLS_MODES: [(&str, TlsMode); 3] =
+    [("off", TlsMode::Off), ("allow", TlsMode::Allow), ("require", TlsMode::Require)];
 
 const LOG_FORMATS: [(&str, LogFormat); 2] =
     [("human", LogFormat::Human), ("json", LogFormat::Json)];
@@ -101,6 +122,7 @@ fn resolve_export(
     let group = table.group.map(|group| groups::checked(group, tree)).transpose()?;
     Ok(ExportConfig {
         read_only: table.read_only,
+        needs_tls: table.require_tls,
         description: table.description,
         group: group.unwrap_or(defaults.group),
         vhost_user: table.vhost_user.map(|path| base.join(path)),

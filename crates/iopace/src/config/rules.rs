@@ -1,4 +1,5 @@
-//! The `[[mount.rule]]` tables: who pays for which program.
+//! The `[[mount.rule]]` tables: who pays for which program; and the `[[rule]]` tables: who pays for
+//! which NBD client.
 //!
 //! ```toml
 //! [[mount.rule]]
@@ -13,13 +14,14 @@ use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
-/// A rule: one of the first four, and the group; `map` needs none.
+/// A rule: one of the first five, and the group; `map` needs none.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RuleTable {
     program: Option<Spanned<String>>,
     user: Option<Spanned<User>>,
     cgroup: Option<Spanned<String>>,
+    certificate: Option<Spanned<String>>,
     map: Option<Spanned<String>>,
     group: Option<Spanned<String>>,
 }
@@ -46,9 +48,23 @@ pub(super) fn resolve(
     Rules::new(all, default).map_err(|error| (place, error.to_string()))
 }
 
+/// The rules for NBD clients in their order. Their groups must be in the tree.
+pub(super) fn resolve_clients(
+    tables: Vec<Spanned<RuleTable>>,
+    tree: &Tree,
+) -> Result<Vec<Rule>, Mistake> {
+    let resolve = |table: Spanned<RuleTable>| {
+        let place = table.span();
+        let rule = resolve_rule(table, tree)?;
+        Rules::for_clients(vec![rule.clone()]).map_err(|error| (place, error.to_string()))?;
+        Ok(rule)
+    };
+    tables.into_iter().map(resolve).collect()
+}
+
 fn resolve_rule(table: Spanned<RuleTable>, tree: &Tree) -> Result<Rule, Mistake> {
     let place = table.span();
-    let RuleTable { program, user, cgroup, map, group } = table.into_inner();
+    let RuleTable { program, user, cgroup, certificate, map, group } = table.into_inner();
     let user = user.map(|user| {
         let text = match user.get_ref() {
             User::Number(number) => number.to_string(),
@@ -61,11 +77,13 @@ fn resolve_rule(table: Spanned<RuleTable>, tree: &Tree) -> Result<Rule, Mistake>
         ("program", program.map(plain)),
         ("user", user),
         ("cgroup", cgroup.map(plain)),
+        ("certificate", certificate.map(plain)),
         ("map", map.map(plain)),
     ];
     let mut who = who.into_iter().filter_map(|(word, value)| Some((word, value?)));
     let Some((word, (value_place, value))) = who.next() else {
-        let message = "the rule fits nobody: add `program`, `user`, `cgroup` or `map = \"cgroup\"`";
+        let message = "the rule fits nobody: add `program`, `user`, `cgroup` or \
+                       `map = \"cgroup\"`, or in [[rule]] `certificate` or `map = \"certificate\"`";
         return Err((place, message.into()));
     };
     if let Some((other, (other_place, _))) = who.next() {
@@ -85,7 +103,9 @@ fn mistake(error: &RuleError, value: Range<usize>, table: Range<usize>) -> Mista
         RuleError::Empty(word, example) => {
             (value, format!("`{word}` is empty: write what it is to fit, as \"{example}\""))
         }
-        RuleError::Map(_) => (value, "what can be mapped is \"cgroup\"".into()),
+        RuleError::Map(_) => {
+            (value, "what can be mapped is \"cgroup\", and in [[rule]] \"certificate\"".into())
+        }
         other => (value, other.to_string()),
     }
 }

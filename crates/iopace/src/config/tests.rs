@@ -82,7 +82,7 @@ fn the_words_are_those_of_the_command_line() {
     let settings = parse_text(text).expect("right");
     assert_eq!(settings.socket.as_deref(), Some(Path::new("/etc/iopace.sock")));
     assert_eq!(settings.listen, ["127.0.0.1:10809".parse().expect("an address")]);
-    assert!(settings.no_control && !settings.allow_remote);
+    assert!(settings.no_control && !settings.tls.tcp_without_tls);
     assert_eq!(settings.io_engine, Some(IoEngineChoice::Threads));
     assert_eq!(settings.log_format, Some(LogFormat::Json));
     assert_eq!(settings.connections_max, Some(10));

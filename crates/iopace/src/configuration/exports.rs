@@ -12,7 +12,7 @@ impl Document {
     /// # Errors
     /// The file has the name already, or its tables in another form.
     pub fn add_export(&mut self, added: &AddExport) -> Result<(), Failure> {
-        let AddExport { name, device, path, group, read_only, raw, direct } = added;
+        let AddExport { name, device, path, group, read_only, require_tls, raw, direct } = added;
         let has_exports = !self.settings.exports.is_empty();
         let is_named = |known: &str| known == name;
         let taken = match has_exports {
@@ -40,7 +40,7 @@ impl Document {
         }
         let group = group.as_deref().unwrap_or("/");
         // A device has an export of its own name where no export is named.
-        if path.is_some() && !has_exports && group == "/" {
+        if path.is_some() && !has_exports && group == "/" && !require_tls {
             return Ok(());
         }
         if !has_exports {
@@ -49,8 +49,10 @@ impl Document {
             }
         }
         let mut table = export(name, device.as_deref().unwrap_or(name));
-        if *read_only {
-            table.insert("read-only", value(true));
+        for (key, is_set) in [("read-only", read_only), ("require-tls", require_tls)] {
+            if *is_set {
+                table.insert(key, value(true));
+            }
         }
         if group != "/" {
             table.insert("group", value(group));
@@ -208,6 +210,17 @@ file = "/srv/disk.img"   # the old one
         let removed = edited(&with_line, |document| document.remove_export("web", Some("web")));
         assert!(removed.contains("# the old one") && !removed.contains("web"), "{removed}");
         assert!(removed.contains("disk rbps=10M"), "{removed}");
+    }
+
+    #[test]
+    fn an_export_for_encrypted_clients_stays_one() {
+        let text =
+            FILE.replace(", \"web rbps=1M\"", "").replacen("[[", "tls-certificates = \".\"\n[[", 1);
+        let safe = AddExport { require_tls: true, ..file("web") };
+        let added = edited(&text, |document| document.add_export(&safe));
+        let settings = config::parse(Path::new("iopace.toml"), &added).expect("right");
+        let all = settings.exports.iter().map(|export| (&*export.name, export.needs_tls));
+        assert_eq!(all.collect::<Vec<_>>(), [("disk", false), ("web", true)]);
     }
 
     #[test]

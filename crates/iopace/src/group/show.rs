@@ -151,11 +151,19 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 /// Connections with their groups.
 pub fn connections(all: &[Row<ConnectionReport>]) -> String {
     let titles = ["connection"].into_iter().chain(devices_title(all));
-    let mut rows = table(titles.chain(["export", "group", "follows"]));
+    let is_certified = all.iter().any(|row| row.told.report.certificate.is_some());
+    let last = is_certified.then_some("certificate");
+    let mut rows = table(titles.chain(["export", "group", "follows"]).chain(last));
     for Row { devices, told } in all {
         let one = &told.report;
-        let follows = if one.moved { "nothing: moved or named" } else { "its export" };
-        let cells = [&*one.export, &one.group, follows].map(Cell::new);
+        let follows = match (one.moved, &one.certificate) {
+            (false, _) => "its export",
+            (true, None) => "nothing: moved or named",
+            (true, Some(_)) => "nothing: moved or by its certificate",
+        };
+        let certificate = is_certified.then(|| one.certificate.as_deref().unwrap_or_default());
+        let cells = [&*one.export, &one.group, follows].into_iter().chain(certificate);
+        let cells = cells.map(Cell::new);
         let first = [right(one.connection)].into_iter().chain(devices.as_ref().map(Cell::new));
         rows.add_row(first.chain(cells));
     }

@@ -3,10 +3,14 @@
 
 mod inserted;
 mod source;
+mod tls;
 
 pub use source::{Control, Source};
+pub use tls::check_remote;
 
-use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
+use crate::cli::{
+    AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs, TlsArgs,
+};
 use crate::config::{self, NamedScheduler, Settings};
 use crate::http;
 use crate::output::Failure;
@@ -17,7 +21,6 @@ use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
     SocketAccess, check_dirty,
 };
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// What is to be served, and how.
@@ -70,7 +73,7 @@ impl Plan {
             socket_group: None,
             listen: args.listen.clone(),
             fuse: None,
-            allow_remote: false,
+            tls: TlsArgs::default(),
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
             http: args.http,
@@ -116,7 +119,7 @@ impl Plan {
             socket_group: None,
             listen: Vec::new(),
             fuse: fuse.map(Path::to_owned),
-            allow_remote: false,
+            tls: TlsArgs::default(),
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
             http: None,
@@ -138,7 +141,7 @@ impl Plan {
         } else {
             (settings.socket, settings.listen)
         };
-        check_remote(&tcp, sockets.allow_remote || settings.allow_remote)?;
+        let (tls, client_rules) = tls::tls_of(&sockets.tls, settings.tls, &tcp, &settings.exports)?;
         let unix = socket.into_iter().map(Listen::Unix);
         let control = source::control_of(sockets, (settings.control, settings.no_control));
         let token_file = sockets.http_token_file.clone().or(settings.http_token_file);
@@ -161,6 +164,8 @@ impl Plan {
                 fuse: sockets.fuse.clone().or(settings.fuse),
                 groups: settings.groups,
                 listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
+                tls,
+                client_rules,
                 socket_access: SocketAccess {
                     mode: sockets.socket_mode.or(settings.socket_mode),
                     group: sockets.socket_group.or(settings.socket_group),
@@ -363,18 +368,6 @@ fn scheduler(args: &DeviceArgs) -> Result<Option<NamedScheduler>, Failure> {
             .map_err(|error| Failure::usage(format!("--set: scheduler '{name}': {error}")))?;
     }
     Ok(Some((name.clone(), args.set.clone())))
-}
-
-fn check_remote(tcp: &[SocketAddr], allowed: bool) -> Result<(), Failure> {
-    let remote = tcp.iter().find(|address| !address.ip().to_canonical().is_loopback());
-    match remote {
-        Some(address) if !allowed => Err(Failure::usage(format!(
-            "--listen {address}: other machines would reach it, and there is no encryption and no \
-             password yet: everybody there could read and write the disk. Listen on 127.0.0.1 and \
-             tunnel (ssh -L), or say --allow-remote if the network is trusted"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn choice(engine: IoEngine) -> IoEngineChoice {

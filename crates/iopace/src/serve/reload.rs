@@ -29,7 +29,17 @@ impl Reloader {
     /// which.
     pub fn reload(&mut self, daemon: &Daemon) {
         let Some(source) = self.source.clone() else {
-            tracing::info!("SIGHUP: there is no configuration file to read again (--config)");
+            match daemon.renew_certificates() {
+                Ok(true) => tracing::info!("SIGHUP: certificates are read again"),
+                Ok(false) => {
+                    tracing::info!(
+                        "SIGHUP: there is no configuration file to read again (--config)"
+                    );
+                }
+                Err(error) => {
+                    tracing::error!("SIGHUP: the certificates stay as they were: {error}");
+                }
+            }
             return;
         };
         let begin = NotifyState::monotonic_usec_now().ok();

@@ -10,15 +10,19 @@ use crate::held::Held;
 use crate::nbd::drainer::{Slow, Taking, warn_of_stuck};
 use crate::nbd::outbox::{Outbox, PIECES_MAX};
 use iopace_core::time::Instant;
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Room for the header of a reply, of which the longest (structured, with an offset) has 28 bytes.
 const HEADER_BYTES: usize = 32;
+
+/// Bytes of a file that are read at once to be encrypted: as much as TLS takes.
+const ENCRYPTED_BYTES: usize = 64 << 10;
 
 impl Connection {
     /// Sends the gathered replies; the drainer sends what the socket does not take now.
@@ -85,6 +89,15 @@ impl Connection {
         }
     }
 
+    /// Sends some of these bytes, encrypted if the connection is; how many. What is not sent must
+    /// be handed over again before anything else.
+    fn transmit(&self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+        match self.encryption.get() {
+            None => sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags),
+            Some(encryption) => encryption.send(self.socket(), pieces, flags),
+        }
+    }
+
     /// Sends all of it, waiting for the client. `AGAIN` if the client takes nothing for as long as
     /// the socket waits, or is slow while others wait for memory: the drainer closes such a one.
     pub(super) fn send_out(&self, out: &mut Outbox, taking: &mut Taking) -> Result<(), Errno> {
@@ -92,8 +105,7 @@ impl Connection {
             let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
             let count = out.slices(&mut pieces);
             let pieces = &pieces[..count];
-            let mut control = SendAncillaryBuffer::default();
-            match sendmsg(&self.socket, pieces, &mut control, SendFlags::NOSIGNAL) {
+            match self.transmit(pieces, SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     out.advance(count);
                     if !out.is_empty() && !self.goes_on(taking, count, clock::now()) {
@@ -170,6 +182,9 @@ impl Connection {
         taking: &mut Taking,
     ) -> bool {
         let end = offset + len;
+        if self.encryption.get().is_some() {
+            return self.send_file_encrypted(file, offset..end, taking);
+        }
         while offset < end {
             let left = usize::try_from(end - offset).expect("requests are at most 64 MiB");
             match rustix::fs::sendfile(&self.socket, file, Some(&mut offset), left) {
@@ -183,13 +198,33 @@ impl Connection {
         true
     }
 
+    /// The same for an encrypted connection, whose bytes have to be copied.
+    fn send_file_encrypted(
+        &self,
+        file: BorrowedFd<'_>,
+        mut left: Range<u64>,
+        taking: &mut Taking,
+    ) -> bool {
+        let mut data = vec![0; ENCRYPTED_BYTES];
+        while !left.is_empty() {
+            let most = (left.end - left.start).min(ENCRYPTED_BYTES as u64) as usize;
+            match pread(file, &mut data[..most], left.start) {
+                Ok(count) if count > 0 && self.send_waiting(&[], &data[..count], taking) => {
+                    left.start += count as u64;
+                }
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
     /// Sends both pieces, waiting for the client. False if it is gone, or stuck or slow (see
     /// [`Taking`]) while others wait for memory.
     fn send_waiting(&self, mut head: &[u8], mut data: &[u8], taking: &mut Taking) -> bool {
         while !head.is_empty() || !data.is_empty() {
             let pieces = [IoSlice::new(head), IoSlice::new(data)];
-            let mut control = SendAncillaryBuffer::default();
-            match sendmsg(&self.socket, &pieces, &mut control, SendFlags::NOSIGNAL) {
+            match self.transmit(&pieces, SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     let of_head = count.min(head.len());
                     head = &head[of_head..];
@@ -214,7 +249,7 @@ impl Connection {
             let count = state.out.slices(&mut pieces);
             let pieces = &pieces[..count];
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags) {
+            match self.transmit(pieces, flags) {
                 Ok(count) => state.out.advance(count),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {

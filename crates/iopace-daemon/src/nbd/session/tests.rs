@@ -2,7 +2,7 @@
 //! what one system call sent or receives, so these are counted. All packets of the client are there
 //! before its session begins, so no test depends on time.
 
-use super::super::clients::Clients;
+use super::super::clients::{ClientPolicy, Clients};
 use super::*;
 use crate::config::{Backend, DeviceConfig, ExportConfig};
 use crate::device::emulated::EmulatedDevice;
@@ -33,7 +33,9 @@ fn packets_to(client_packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let groups = Groups::start(&[], std::slice::from_ref(&export), vec![Arc::clone(&device)]);
     let groups = Arc::new(groups.expect("a tree"));
     let exports = Arc::new(ExportTable::new(groups, vec![(export, device)]));
-    let clients = Clients::new(exports, 1, Arc::new(Memory::new(1 << 30))).expect("a thread");
+    let admission = ClientPolicy { connections_max: 1, ..ClientPolicy::default() };
+    let memory = Arc::new(Memory::new(1 << 30));
+    let clients = Clients::new(exports, admission, memory).expect("a thread");
     let (memory, drainer) = clients.shared();
 
     let flags = SocketFlags::CLOEXEC;

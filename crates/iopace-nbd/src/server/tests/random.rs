@@ -134,6 +134,7 @@ proptest! {
                         Command::Write | Command::Trim | Command::WriteZeroes
                     )));
                 }
+                Seen::StartTls => prop_assert!(false, "not offered"),
                 Seen::Reject(..) | Seen::Close(..) => {}
             }
         }

@@ -4,6 +4,7 @@ use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser;
 use iopace_core::units::Bytes;
+use iopace_daemon::tls::TlsMode;
 
 fn plan(line: &str) -> Result<Plan, Failure> {
     let words = ["iopace", "serve"].into_iter().chain(line.split_whitespace());
@@ -48,7 +49,16 @@ fn mistakes_say_what_would_be_right() {
     let cases = [
         ("", "there is nothing to serve: name a file"),
         ("a/d.img b/d.raw", "a/d.img and b/d.raw would both be named 'd'"),
-        ("d --listen 0.0.0.0:10809", "--allow-remote"),
+        ("d --listen 0.0.0.0:10809", "--tls require"),
+        ("d --listen 0.0.0.0:10809", "--tcp-without-tls"),
+        ("d --listen 0.0.0.0:10809 --tls allow --tls-certificates x", "--tcp-without-tls"),
+        ("d --tls allow", "add --tls-certificates DIR"),
+        ("d --tls-verify-peer", "of no use without TLS"),
+        ("d --tls-certificates x --rule certificate=a:/a", "add --tls-verify-peer"),
+        (
+            "d --tls-certificates x --tls-verify-peer --rule program=a:/a",
+            "'program=a:/a' is a rule for a mount",
+        ),
         ("d --sched rr --set wait_ms=31", "wait_ms=31 is out of bounds: 1 to 30 ms"),
         ("d --sched auto --set wait_ms=3", "scheduler 'auto' has no settings"),
         ("d --sched fifo --set x=1", "no parameter 'x': this scheduler has none"),
@@ -62,5 +72,7 @@ fn mistakes_say_what_would_be_right() {
         assert!(failure.message.contains(right), "{right}: {}", failure.message);
         assert_eq!(failure.status, 2);
     }
-    assert!(plan("d --listen 0.0.0.0:10809 --allow-remote").is_ok());
+    assert!(plan("d --listen 0.0.0.0:10809 --tcp-without-tls").is_ok());
+    let tls = plan("d --listen 0.0.0.0:10809 --tls-certificates x").expect("planned").config.tls;
+    assert_eq!((tls.mode, tls.verify_peer), (TlsMode::Require, false));
 }
