@@ -50,8 +50,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if mount::helper::is_asked(words.next().as_ref()) {
+    let program = words.next();
+    if mount::helper::is_asked(program.as_ref()) {
         return mount::helper::run(words);
+    }
+    if mount::unmount_helper::is_asked(program.as_ref()) {
+        return mount::unmount_helper::run(words);
     }
     let cli = match Cli::try_parse_from(cli::words(std::env::args_os())) {
         Ok(cli) => cli,

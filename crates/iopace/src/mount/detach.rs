@@ -98,7 +98,7 @@ fn is_heard() -> bool {
 }
 
 /// Closes the pipe: from here on nobody listens.
-fn quiet() -> io::Result<()> {
+pub(super) fn quiet() -> io::Result<()> {
     let nowhere = File::options().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(&nowhere)?)
 }
