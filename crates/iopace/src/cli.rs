@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod config;
+mod doctor;
 mod group;
 mod insert;
 mod live;
@@ -15,6 +16,7 @@ mod record;
 mod replay;
 mod sched;
 mod serve;
+mod setup;
 mod sim;
 mod top;
 mod verify;
@@ -23,6 +25,7 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
+pub use doctor::DoctorArgs;
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -38,6 +41,7 @@ pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
+pub use setup::SetupArgs;
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
 pub use top::{Sort, TopArgs, View};
@@ -88,6 +92,10 @@ pub enum Command {
     /// End a mount when all that was written is durable
     #[command(visible_alias = "umount")]
     Unmount(UnmountArgs),
+    /// Have a directory behind iopace at every boot, and take that away again
+    Setup(SetupArgs),
+    /// Find what passes iopace by, what is below it, and what would help
+    Doctor(DoctorArgs),
     /// Make a kernel block device (/dev/loopN) of a disk behind iopace, or list them
     Attach(Box<AttachArgs>),
     /// Undo 'iopace attach' when all that was written is durable

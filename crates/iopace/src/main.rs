@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod configuration;
 mod demo;
+mod doctor;
 mod events;
 mod explain;
 mod generate;
@@ -27,6 +28,7 @@ mod mount;
 mod nice;
 mod output;
 mod pace;
+mod pasted;
 mod paths;
 mod policies;
 mod recommend;
@@ -35,7 +37,9 @@ mod replay;
 mod running;
 mod sched;
 mod serve;
+mod setup;
 mod sim;
+mod storage;
 mod study_output;
 mod target;
 mod top;
@@ -65,6 +69,11 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Unmount(args) => unmount::run(&args),
+        Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => match doctor::run(&args) {
+            Ok(is_well) => return ExitCode::from(u8::from(!is_well)),
+            Err(failure) => Err(failure),
+        },
         Command::Attach(args) => attach::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
         Command::Insert(args) => insert::run(&args),
