@@ -92,7 +92,9 @@ fn set_up(args: &SetupArgs, place: &SetupPlace) -> Result<(), Failure> {
     }
     apply::apply(&plan, &place.root, &place.systemd)?;
     let shown = facts.directory.display();
-    let undo = format!("undo: iopace setup --undo {}\n", shell(&facts.directory));
+    let root = args.root.as_ref().map(|root| format!("--root {} ", shell(root)));
+    let root = root.unwrap_or_default();
+    let undo = format!("undo: iopace setup {root}--undo {}\n", shell(&facts.directory));
     match starts {
         true => print(&format!("{shown}: is mounted, and will be at every boot\n{undo}")),
         false => print(&format!("{shown}: is set up; nothing was started\n{undo}")),

@@ -59,6 +59,7 @@ fn umount_returns_when_the_daemon_has_let_go() {
 #[test]
 fn all_lines_of_fstab_are_mounted_once_and_a_user_mounts_his_own() {
     let Some(bench) = Bench::new() else { return };
+    // A user whom mount(8) knows the name of.
     let has = |program: &str, word: &str| {
         Command::new(program).arg(word).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
     };
@@ -69,7 +70,7 @@ fn all_lines_of_fstab_are_mounted_once_and_a_user_mounts_his_own() {
     let here = bench.path("data").parent().expect("it is in one").to_owned();
     fs::set_permissions(&here, fs::Permissions::from_mode(0o755)).expect("set");
     fs::create_dir(bench.path("own")).expect("made");
-    std::os::unix::fs::chown(bench.path("own"), Some(4242), Some(4242)).expect("given");
+    std::os::unix::fs::chown(bench.path("own"), Some(65534), Some(65534)).expect("given");
     let shown = here.display();
     let options = "nofail,_netdev,comment=x,x-systemd.before=a.service,lazytime,noatime";
     let text = format!(
@@ -84,14 +85,14 @@ fn all_lines_of_fstab_are_mounted_once_and_a_user_mounts_his_own() {
         test $(grep -c \" $PWD/data fuse.iopace\" /proc/self/mounts) = 1; umount data
         mount -t tmpfs -o mode=755 none /sbin; cp iopace.bin /sbin/mount.iopace
         cp iopace.bin /sbin/umount.fuse.iopace
-        mkdir -m 700 run; chown 4242:4242 run; export IOPACE_RUNTIME_DIR=$PWD/run
-        as_user() { setpriv --reuid 4242 --regid 4242 --clear-groups \"$@\"; }
+        mkdir -m 700 run; chown 65534:65534 run; export IOPACE_RUNTIME_DIR=$PWD/run
+        as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"; }
         as_user mount \"$PWD/own\"; grep \" $PWD/own fuse.iopace\" /proc/self/mounts
         as_user touch own/file; as_user umount \"$PWD/own\"; fails is_mounted own; ls own";
     let ran = run(&bench, script);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let line = ran.out.lines().find(|line| line.contains("fuse.iopace")).expect("mounted");
-    for flag in ["nosuid", "nodev", "noexec", "user_id=4242"] {
+    for flag in ["nosuid", "nodev", "noexec", "user_id=65534"] {
         assert!(line.contains(flag), "{flag}: {line}");
     }
     assert!(ran.out.ends_with("file\n"), "{ran:?}");

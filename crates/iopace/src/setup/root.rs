@@ -163,6 +163,7 @@ impl SetupRoot {
         let all = opened.and_then(rustix::fs::Dir::new).into_iter().flatten().flatten();
         let mut names: Vec<OsString> =
             all.map(|one| OsString::from_vec(one.file_name().to_bytes().to_vec())).collect();
+        names.retain(|name| name != "." && name != "..");
         names.sort();
         names
     }
@@ -273,6 +274,7 @@ mod tests {
         let link = root.standing(Path::new("/etc/a/link")).expect("seen");
         assert_eq!(link, Standing::Link("/nowhere".into()));
         root.remove_folder(Path::new("/etc/a")).expect("not empty: stays");
+        assert_eq!(root.names(Path::new("/etc/a")), ["b.conf", "link"]);
         for name in ["b.conf", "link", "none"] {
             root.remove(&Path::new("/etc/a").join(name)).expect("removed");
         }

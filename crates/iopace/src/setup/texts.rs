@@ -26,8 +26,9 @@ pub(super) fn configuration(facts: &SetupFacts, path: &Path) -> Result<String, F
     let at = shell(&facts.directory);
     let mut text = format!(
         "# iopace over {}, made by 'iopace setup'; 'iopace setup --undo' takes it away.\n\
-         # All keys: docs/mount.md. A change is applied by 'systemctl reload {}'.\n\
-         # Is it all right: iopace config check {}; does anything pass it by: iopace doctor {at}\n",
+         # All keys: docs/mount.md. A change is applied by: systemctl reload {}\n\
+         # Is it right: iopace config check {}\n\
+         # Does anything pass it by: iopace doctor {at}\n",
         comment(directory),
         comment(&crate::units::shell_word(&unit_of(&facts.directory))),
         comment(&shell(path)),
@@ -82,7 +83,7 @@ pub(super) fn binary_of(unit: &str) -> Option<&str> {
 /// Has the unit take the configuration. `%i` is the name of the instance, as the file's.
 pub(super) fn drop_in(binary: &str) -> String {
     format!(
-        "# MadeFile by 'iopace setup'; 'iopace setup --undo' takes it away.\n\
+        "# Made by 'iopace setup'; 'iopace setup --undo' takes it away.\n\
          [Service]\n\
          ExecStart=\n\
          ExecStart={binary} mount --foreground --config /etc/iopace/mounts/%i.toml\n\
@@ -96,7 +97,7 @@ pub(super) fn order(directory: &Path) -> String {
     // A percent sign begins a specifier.
     let unit = unit_of(directory).replace('%', "%%");
     format!(
-        "# MadeFile by 'iopace setup'; 'iopace setup --undo' takes it away.\n\
+        "# Made by 'iopace setup'; 'iopace setup --undo' takes it away.\n\
          [Unit]\n\
          Requires={unit}\n\
          After={unit}\n"
