@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The Debian package.
 #   package.sh build [BINARY]   makes it, in target/debian; of the release build if none is named
-#   package.sh try [DEB]        installs it in a clean Debian, tries it there, and purges it: nothing
-#                               may be left (as root, with mmdebstrap; else it says that it skips)
+#   package.sh try [DEB]        installs it in a clean Debian, tries it there, and purges it:
+#                               nothing may be left (as root, with mmdebstrap; else it skips, aloud)
 #   package.sh                  both
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +23,7 @@ build() { # [binary]
     cargo build --release -p iopace
     binary=${CARGO_TARGET_DIR:-target}/release/iopace
   fi
+  local maintainer='The iopace maintainers <maintainers@users.noreply.a-seed-3626b009.example>'
   rm -rf "$folder" && mkdir -p "$folder" target/debian
   cp "$binary" "$folder/iopace" && strip --strip-unneeded "$folder/iopace"
   make -s install DESTDIR="$PWD/$folder" PREFIX=/usr SBINDIR=/usr/sbin BINARY="$folder/iopace"
@@ -32,7 +33,7 @@ build() { # [binary]
     echo
     echo "  * What is new: CHANGELOG.md of the sources."
     echo
-    echo " -- The iopace maintainers <maintainers@users.noreply.a-seed-3626b009.example>  $(date -R)"
+    echo " -- $maintainer  $(date -R)"
   } >"$folder/changelog"
   rm -f target/debian/iopace_*.deb
   cargo deb --quiet --no-build --no-strip -p iopace --output target/debian/
@@ -48,10 +49,11 @@ lint() { # deb
   echo "package: lintian finds no error and no warning"
 }
 
-# All paths of a root, but what dpkg and its triggers keep for themselves.
+# All paths of a root, but what dpkg, apt, mount(8) and triggers keep for themselves.
 files() { # root
   find "$1" -xdev \( -path "$1/proc" -o -path "$1/sys" -o -path "$1/dev" -o -path "$1/tmp" \
-    -o -path "$1/var/lib/dpkg" -o -path "$1/var/cache" -o -path "$1/var/log" \) -prune \
+    -o -path "$1/var/lib/dpkg" -o -path "$1/var/lib/apt" -o -path "$1/run/mount" \
+    -o -path "$1/var/cache" -o -path "$1/var/log" \) -prune \
     -o -printf '/%P\n' | sort
   sort "$1/etc/group" "$1/etc/passwd"
 }

@@ -3,7 +3,6 @@
 mod attach;
 mod calibrate;
 mod config;
-mod doctor;
 mod group;
 mod insert;
 mod live;
@@ -16,7 +15,6 @@ mod record;
 mod replay;
 mod sched;
 mod serve;
-mod setup;
 mod sim;
 mod top;
 mod verify;
@@ -25,14 +23,13 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
-pub use doctor::DoctorArgs;
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
 pub use insert::{InsertVolumeArgs, RemoveVolumeArgs};
 pub use live::{EventsArgs, ExplainArgs};
-pub use mount::{MountArgs, MountFlag, UnmountArgs};
+pub use mount::{DoctorArgs, MountArgs, MountFlag, SetupArgs, UnmountArgs};
 pub use nice::{Deadline, NiceArgs};
 pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
@@ -41,7 +38,6 @@ pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
-pub use setup::SetupArgs;
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
 pub use top::{Sort, TopArgs, View};

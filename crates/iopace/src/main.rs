@@ -58,8 +58,8 @@ fn main() -> ExitCode {
     if mount::helper::is_asked(program.as_ref()) {
         return mount::helper::run(words);
     }
-    if mount::unmount_helper::is_asked(program.as_ref()) {
-        return mount::unmount_helper::run(words);
+    if unmount::helper::is_asked(program.as_ref()) {
+        return unmount::helper::run(words);
     }
     let cli = match Cli::try_parse_from(cli::words(std::env::args_os())) {
         Ok(cli) => cli,

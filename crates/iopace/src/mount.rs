@@ -3,7 +3,6 @@
 pub mod detach;
 pub mod helper;
 mod list;
-pub mod unmount_helper;
 
 use crate::cli::MountArgs;
 use crate::log;

@@ -4,7 +4,7 @@
 //!   facts.rs      the directory, what it is on, and the services that work in it (services.rs)
 //!      │
 //!      ▼
-//!   plan.rs       the files (texts.rs) and commands that this comes to; shown before anything is done
+//!   plan.rs       the files (texts.rs) and commands that come of it; shown before they are made
 //!      │
 //!      ▼
 //!   apply.rs      a record first, then the files, then systemd; all is taken back where one fails

@@ -24,8 +24,8 @@ pub struct Layer {
     pub name: String,
     /// `disk`, `partition`, `dm`, `md` or `loop`.
     pub kind: &'static str,
-    /// The name of a mapped device, the level of a RAID, the file of a loop device, the maker's name
-    /// of a disk; safe for a terminal.
+    /// The name of a mapped device, the level of a RAID, the file of a loop device, the maker's
+    /// name of a disk; safe for a terminal.
     pub detail: Option<String>,
     /// The numbers by which the kernel knows it, as `8:0`.
     pub number: String,

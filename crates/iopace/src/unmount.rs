@@ -1,5 +1,7 @@
 //! `iopace unmount`: out of sight, durable, and let go by its daemon.
 
+pub mod helper;
+
 use crate::cli::UnmountArgs;
 use crate::mount::quoted_path;
 use crate::output::{Failure, note, note_over, print};

@@ -24,8 +24,8 @@ fn barriers_off(entry: &Entry) -> Option<Finding> {
         kind: "barriers-off",
         subject: shown.to_string(),
         text: format!(
-            "the file system at {shown} is mounted with {off}: what a sync has made durable is lost \
-             when the power fails, and iopace cannot help that"
+            "the file system at {shown} is mounted with {off}: what a sync has made durable is \
+             lost when the power fails, and iopace cannot help that"
         ),
         command: format!("mount -o remount,{on} {}", shell(&entry.mountpoint)),
     })

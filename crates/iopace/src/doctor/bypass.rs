@@ -83,8 +83,8 @@ fn of_user(user: &User, directory: &str, is_mounted: bool) -> (&'static str, Str
         false => ("bypass-read", "is"),
     };
     let text = format!(
-        "{user} {verb} below {directory} past iopace, with files that it opened before the mount or \
-         by another path: have it open them anew, or end it"
+        "{user} {verb} below {directory} past iopace, with files that it opened before the mount \
+         or by another path: have it open them anew, or end it"
     );
     (kind, text, ending(user.pid, "restart"))
 }

@@ -1,6 +1,6 @@
 //! Options of `iopace doctor`.
 
-use super::FormatArgs;
+use crate::cli::FormatArgs;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! `umount.fuse.iopace`: how umount(8), and by it systemd, ends a mount.
 //!
-//! umount(8) starts `/sbin/umount.fuse.iopace MOUNTPOINT [-fl]`, which is a link to this binary, and
-//! waits for it. So `umount` returns when everything is durable and the daemon has let go of the
-//! directory, and whatever is ended after it, as the file system below, is ended after that.
+//! umount(8) starts `/sbin/umount.fuse.iopace MOUNTPOINT [-fl]`, which is a link to this binary,
+//! and waits for it. So `umount` returns when everything is durable and the daemon has let go of
+//! the directory, and whatever is ended after it, as the file system below, is ended after that.
 
 use crate::cli::UnmountArgs;
 use crate::output::{Failure, note};
@@ -27,8 +27,9 @@ pub fn is_asked(program: Option<&OsString>) -> bool {
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = parse(words).map_err(Failure::usage).and_then(|args| {
         // umount(8) says nothing of what went well.
-        super::detach::quiet().map_err(|error| Failure::new(format!("/dev/null: {error}")))?;
-        crate::unmount::run(&args)
+        crate::mount::detach::quiet()
+            .map_err(|error| Failure::new(format!("/dev/null: {error}")))?;
+        super::run(&args)
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
