@@ -35,10 +35,14 @@ pub fn service_of(pid: u32) -> Option<String> {
 }
 
 fn service_in(cgroups: &str) -> Option<String> {
-    let path = cgroups.lines().find_map(|line| {
-        let path = line.strip_prefix("0::/").filter(|path| !path.is_empty());
-        path.or_else(|| line.split_once(":name=systemd:/").map(|(_, path)| path))
-    })?;
+    // As `0::/system.slice/a.service`; a path may have colons in it.
+    let in_hierarchy = |controllers: &str| {
+        let mut lines = cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        let path = lines.find(|(one, _)| *one == controllers)?.1.trim_start_matches('/');
+        (!path.is_empty()).then(|| path.to_owned())
+    };
+    // Version 2; where version 1 is used beside it, systemd's named hierarchy.
+    let path = in_hierarchy("").or_else(|| in_hierarchy("name=systemd"))?;
     let mut parts = path.split('/').take_while(|part| !part.starts_with("user"));
     let found = parts.find(|part| part.ends_with(".service"))?;
     Some(found.to_owned())
@@ -85,6 +89,10 @@ mod tests {
         assert_eq!(of("0::/user.slice/user-1.slice/user@1.service/evil.service"), None);
         let old = "4:blkio:/x.service\n1:name=systemd:/system.slice/db.service\n0::/\n";
         assert_eq!(of(old).as_deref(), Some("db.service"));
+        let both = "9:name=systemd:/\n1:cpu:/\n0::/system.slice/db.service\n";
+        assert_eq!(of(both).as_deref(), Some("db.service"));
+        let spoofed = "9:name=systemd:/\n0::/user.slice/x0::/name=systemd:/a.service\n";
+        assert_eq!(of(spoofed), None);
         assert_eq!(of("0::/init.scope\n"), None);
     }
 }
