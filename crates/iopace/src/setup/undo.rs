@@ -8,10 +8,12 @@ use crate::output::Failure;
 use crate::pasted::service_of;
 use iopace_daemon::fuse::mounting::busy::{self, User};
 use iopace_daemon::fuse::mounting::users::users;
+use iopace_daemon::limits::{BUSY_LOOKS, BUSY_STEP};
 use iopace_daemon::mount_table;
 use iopace_daemon::printable;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// What is taken away, and what stays.
 #[derive(Debug)]
@@ -69,7 +71,17 @@ impl<'a> UndoPlan<'a> {
             let ends = |service: String| self.record.services.iter().any(|of| is_of(&service, of));
             !service.is_some_and(ends)
         };
-        let others: Vec<User> = users(entry.device).users.into_iter().filter(is_other).collect();
+        let look =
+            || -> Vec<User> { users(entry.device).users.into_iter().filter(is_other).collect() };
+        let mut others = look();
+        for _ in 1..BUSY_LOOKS {
+            if others.is_empty() {
+                break;
+            }
+            // SLEEP: who only looks at it in passing (`df`, `lsof`) has left it after this time.
+            thread::sleep(BUSY_STEP);
+            others = look();
+        }
         match others.is_empty() {
             true => Ok(()),
             false => Err(Failure::new(format!(
