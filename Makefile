@@ -9,9 +9,12 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 SBINDIR ?= /sbin
 SHARE = $(DESTDIR)$(PREFIX)/share
-UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+LIB = $(DESTDIR)$(PREFIX)/lib
+UNITS = $(LIB)/systemd/system
+# The binary that is installed.
+BINARY ?= $(TARGET_DIR)/release/iopace
 
-.PHONY: help setup build install demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install deb demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,19 +26,27 @@ build: ## the release binary
 	$(CARGO) build --release -p iopace
 	@echo "$(TARGET_DIR)/release/iopace"
 
-install: ## what 'make build' made: binary, mount helper, manual, completions, units (PREFIX, DESTDIR)
-	install -D -m 0755 $(TARGET_DIR)/release/iopace $(DESTDIR)$(PREFIX)/bin/iopace
+install: ## what 'make build' made: binary, mount helpers, manual, completions, units (PREFIX, DESTDIR)
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/iopace
 	install -d $(DESTDIR)$(SBINDIR) $(SHARE)/man/man1 $(SHARE)/bash-completion/completions
 	install -d $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d $(UNITS)
-	ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/mount.iopace
-	ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/mount.fuse.iopace
-	$(TARGET_DIR)/release/iopace man $(SHARE)/man/man1
-	$(TARGET_DIR)/release/iopace completions bash >$(SHARE)/bash-completion/completions/iopace
-	$(TARGET_DIR)/release/iopace completions zsh >$(SHARE)/zsh/site-functions/_iopace
-	$(TARGET_DIR)/release/iopace completions fish >$(SHARE)/fish/vendor_completions.d/iopace.fish
+	for helper in mount umount; do \
+	  ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/$$helper.iopace && \
+	  ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/$$helper.fuse.iopace || exit 1; \
+	done
+	$(BINARY) man $(SHARE)/man/man1
+	install -D -m 0644 -t $(SHARE)/man/man8 contrib/man/*.8
+	$(BINARY) completions bash >$(SHARE)/bash-completion/completions/iopace
+	$(BINARY) completions zsh >$(SHARE)/zsh/site-functions/_iopace
+	$(BINARY) completions fish >$(SHARE)/fish/vendor_completions.d/iopace.fish
 	for unit in iopace.service iopace-mount@.service; do \
 	  sed 's|/usr/bin/iopace|$(PREFIX)/bin/iopace|' contrib/systemd/$$unit >$(UNITS)/$$unit || exit 1; \
 	done
+	install -D -m 0644 -t $(LIB)/sysusers.d contrib/sysusers.d/iopace.conf
+	install -D -m 0644 -t $(LIB)/tmpfiles.d contrib/tmpfiles.d/iopace.conf
+
+deb: build ## a Debian package of it, in target/debian (takes 'cargo install cargo-deb')
+	@scripts/package.sh build $(TARGET_DIR)/release/iopace
 
 demo: ## one minute: two clients on one emulated disk, with and without a scheduler
 	@$(CARGO) run --release -q -p iopace -- demo

@@ -132,7 +132,7 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
 }
 
 /// Blanks, line ends and backslashes are written as `\` and three octal digits.
-pub(super) fn unescape(text: &[u8]) -> PathBuf {
+pub fn unescape(text: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {

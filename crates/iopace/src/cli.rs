@@ -32,7 +32,7 @@ pub use group::{
 };
 pub use insert::{InsertVolumeArgs, RemoveVolumeArgs};
 pub use live::{EventsArgs, ExplainArgs};
-pub use mount::{MountArgs, MountFlag, UnmountArgs};
+pub use mount::{DoctorArgs, MountArgs, MountFlag, SetupArgs, UnmountArgs};
 pub use nice::{Deadline, NiceArgs};
 pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
@@ -92,6 +92,10 @@ pub enum Command {
     /// End a mount when all that was written is durable
     #[command(visible_alias = "umount")]
     Unmount(UnmountArgs),
+    /// Have a directory behind iopace at every boot, and take that away again
+    Setup(SetupArgs),
+    /// Find what passes iopace by, what is below it, and what would help
+    Doctor(DoctorArgs),
     /// Make a kernel block device (/dev/loopN) of a disk behind iopace, or list them
     Attach(Box<AttachArgs>),
     /// Undo 'iopace attach' when all that was written is durable

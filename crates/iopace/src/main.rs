@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod configuration;
 mod demo;
+mod doctor;
 mod events;
 mod explain;
 mod export;
@@ -28,6 +29,7 @@ mod mount;
 mod nice;
 mod output;
 mod pace;
+mod pasted;
 mod paths;
 mod policies;
 mod recommend;
@@ -36,7 +38,9 @@ mod replay;
 mod running;
 mod sched;
 mod serve;
+mod setup;
 mod sim;
+mod storage;
 mod study_output;
 mod target;
 mod top;
@@ -51,8 +55,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if mount::helper::is_asked(words.next().as_ref()) {
+    let program = words.next();
+    if mount::helper::is_asked(program.as_ref()) {
         return mount::helper::run(words);
+    }
+    if unmount::helper::is_asked(program.as_ref()) {
+        return unmount::helper::run(words);
     }
     let cli = match Cli::try_parse_from(cli::words(std::env::args_os())) {
         Ok(cli) => cli,
@@ -62,6 +70,11 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Unmount(args) => unmount::run(&args),
+        Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => match doctor::run(&args) {
+            Ok(is_well) => return ExitCode::from(u8::from(!is_well)),
+            Err(failure) => Err(failure),
+        },
         Command::Attach(args) => attach::run(&args),
         Command::Detach(args) => attach::detach::run(&args),
         Command::Insert(args) => insert::run(&args),

@@ -43,6 +43,8 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
     insta::assert_snapshot!("help_attach", help_without_schedulers(&["attach", "--help"]));
     insta::assert_snapshot!("help_detach", help(&["detach", "--help"]));
+    insta::assert_snapshot!("help_doctor", help(&["doctor", "--help"]));
+    insta::assert_snapshot!("help_setup", help(&["setup", "--help"]));
     insta::assert_snapshot!("help_top", help(&["top", "--help"]));
     insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
     insta::assert_snapshot!("help_verify", help(&["verify", "--help"]));
@@ -50,6 +52,7 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_events", help(&["events", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));
     assert_eq!(help(&["help"]), help(&["--help"]));
+    assert_eq!(help(&["help", "mount"]), help(&["mount", "--help"]));
     assert_eq!(help(&["help", "group", "set"]), help(&["group", "set", "--help"]));
 }
 

@@ -1,5 +1,11 @@
 //! `iopace mount` and `iopace unmount` as they are asked for.
 
+mod doctor;
+mod setup;
+
+pub use doctor::DoctorArgs;
+pub use setup::SetupArgs;
+
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
 use super::{DiskParser, FormatArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;

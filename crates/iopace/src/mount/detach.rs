@@ -17,6 +17,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -98,7 +99,10 @@ fn is_heard() -> bool {
 }
 
 /// Closes the pipe: from here on nobody listens.
-fn quiet() -> io::Result<()> {
+///
+/// # Errors
+/// There is no `/dev/null`.
+pub fn quiet() -> io::Result<()> {
     let nowhere = File::options().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(&nowhere)?)
 }
@@ -134,6 +138,8 @@ pub fn start(log: &Path, words: Vec<OsString>) -> Result<String, Failure> {
     let program = env::current_exe();
     let child = program.and_then(|program| {
         Command::new(program)
+            // A copy or a hard link may be called 'mount.iopace'.
+            .arg0("iopace")
             .args(words)
             .env(DAEMON, log)
             .stdin(Stdio::null())

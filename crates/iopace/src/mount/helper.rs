@@ -20,7 +20,7 @@ const FAILED: u8 = 32;
 const NAMES: [&str; 2] = ["mount.iopace", "mount.fuse.iopace"];
 
 /// Options that say what holds anyway, or concern others: mount(8), systemd, fsck.
-const IDLE: [&str; 22] = [
+const IDLE: [&str; 29] = [
     "defaults",
     "rw",
     "suid",
@@ -43,6 +43,14 @@ const IDLE: [&str; 22] = [
     "_netdev",
     "silent",
     "loud",
+    // Of the file system below.
+    "iversion",
+    "noiversion",
+    "lazytime",
+    "nolazytime",
+    "mand",
+    "nomand",
+    "symfollow",
 ];
 
 /// Options with a value that `iopace mount` has.
@@ -240,6 +248,7 @@ mod tests {
     #[test]
     fn options_of_mount_become_those_of_iopace() {
         let text = "/srv /mnt -o rw,nosuid,noatime,nofail,_netdev,x-systemd.before=a.service,\
+                    comment=x,user,users,owner,group,noauto,defaults,lazytime,nomand,iversion,\
                     sched=fair,allow_other,while-in-use,set=wait_ms=5 -n";
         let asked = "iopace mount --flag=nosuid --flag=noatime --sched=fair --allow-other \
                      --while-in-use --set=wait_ms=5 -- /srv /mnt";

@@ -17,6 +17,7 @@ pub mod namespaces;
 mod patience;
 pub mod probe;
 pub(crate) mod region;
+pub mod survey;
 pub mod users;
 pub(crate) mod walk;
 

@@ -47,24 +47,30 @@ impl Region {
         let path = path_of(directory)?;
         let own = mount_of(directory)?;
         let table = mount_table::read()?;
-        let unknown = || io::Error::other("its mount is not in /proc/self/mountinfo");
         let entry = table.iter().find(|entry| entry.id == own).ok_or_else(unknown)?;
-        let inner = inner(entry, &path).ok_or_else(unknown)?;
-        let device = entry.device;
+        Region::below(&table, entry, &path)
+    }
+
+    /// That of a directory on a mount of this table, also where another mount lies over it.
+    ///
+    /// # Errors
+    /// The directory is not on that mount.
+    pub(crate) fn below(table: &[Entry], entry: &Entry, path: &Path) -> io::Result<Region> {
+        let inner = inner(entry, path).ok_or_else(unknown)?;
         let is_below =
-            |entry: &&Entry| entry.mountpoint.starts_with(&path) && entry.mountpoint != path;
+            |entry: &&Entry| entry.mountpoint.starts_with(path) && entry.mountpoint != path;
         let below = table.iter().filter(is_below).map(|entry| (entry.id, entry.clone())).collect();
         let mut region = Region {
-            path,
-            own,
-            device,
+            path: path.to_owned(),
+            own: entry.id,
+            device: entry.device,
             inner,
             mounts: HashMap::new(),
             below,
             namespaces: HashSet::new(),
             asked: PathBuf::new(),
         };
-        region.learn(table);
+        region.learn(table.to_vec());
         Ok(region)
     }
 
@@ -176,6 +182,10 @@ impl Region {
     }
 }
 
+fn unknown() -> io::Error {
+    io::Error::other("its mount is not in /proc/self/mountinfo")
+}
+
 /// The path of an open file as it is now.
 pub(crate) fn path_of(file: impl AsFd) -> io::Result<PathBuf> {
     let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
@@ -214,7 +224,7 @@ fn is_ours(pid: u32) -> bool {
 }
 
 /// Whether a process is one that has started this one, or those before it.
-pub(crate) fn is_ancestor(pid: u32) -> bool {
+pub fn is_ancestor(pid: u32) -> bool {
     let mut at = std::process::id();
     // As deep as sessions within sessions come to be.
     for _ in 0..64 {
