@@ -59,6 +59,8 @@ struct Changes {
     alone: Mutex<()>,
     /// Devices that were opened since the start: they are closed with their last export.
     added: Mutex<BTreeSet<String>>,
+    /// Devices that could not be made durable once. The disk tells that once only.
+    unflushed: Mutex<BTreeSet<String>>,
 }
 
 /// How a shutdown went.
@@ -215,6 +217,10 @@ impl Daemon {
     /// Waits until no other change of exports or devices is under way.
     pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
         self.changes.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn unflushed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.changes.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn added(&self) -> MutexGuard<'_, BTreeSet<String>> {

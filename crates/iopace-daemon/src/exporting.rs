@@ -49,6 +49,8 @@ pub struct RemovedExport {
     pub ended_count: usize,
     /// What became of its device.
     pub device: RemovedDevice,
+    /// The disk refused before what had been written by then: some of that may be lost.
+    pub may_be_lost: bool,
 }
 
 /// What became of the device of an export that was removed.
@@ -136,6 +138,7 @@ impl Daemon {
         self.groups.remove_device(name);
         self.dirty.remove(&*device);
         self.added().remove(name);
+        self.unflushed().remove(name);
         let open = device.let_go();
         drop(device);
         match wait_until(CLOSE_PATIENCE, || open.strong_count() == 0) {
@@ -181,15 +184,28 @@ impl Daemon {
             ended_count.map_err(|count| ExportError::Stuck { name: name.into(), count })?;
         let (number, device) = (export.number, export.config.device.clone());
         let closes = self.added().contains(&device) && !self.is_used(&device, number);
-        if closes && let Err(error) = export.device.flush_all() {
-            return Err(ExportError::Unflushed { name: device, error });
-        }
+        let may_be_lost = closes && self.make_durable(&*export.device)?;
         drop(export);
         self.withdraw(number);
         undo.keep();
         let became = if closes { self.let_go(&device) } else { RemovedDevice::Open };
         tracing::info!(export = name, device, ended_count, ?became, "export removed");
-        Ok(RemovedExport { ended_count, device: became })
+        Ok(RemovedExport { ended_count, device: became, may_be_lost })
+    }
+
+    /// Makes a device durable that is to be closed. True if that failed before: the disk tells that
+    /// once, and takes what comes after it, so what was written by then may be lost.
+    pub(crate) fn make_durable(&self, device: &dyn Device) -> Result<bool, ExportError> {
+        let name = device.info().name.clone();
+        if let Err(error) = device.flush_all() {
+            self.unflushed().insert(name.clone());
+            return Err(ExportError::Unflushed { name, error });
+        }
+        let may_be_lost = self.unflushed().contains(&name);
+        if may_be_lost {
+            tracing::error!(device = name, "closed, and what was written last may be lost");
+        }
+        Ok(may_be_lost)
     }
 
     /// An export that is closed, and which no client has open, is seen no more.

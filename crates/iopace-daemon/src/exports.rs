@@ -4,7 +4,7 @@ use crate::config::ExportConfig;
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::start_error::StartError;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -96,6 +96,16 @@ impl ExportTable {
     pub(crate) fn add(&self, export: Export) {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         *all = all.iter().cloned().chain([export]).collect();
+    }
+
+    /// Has the exports of these names come first, in this order; the others as they were.
+    pub(crate) fn arrange<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        let places: BTreeMap<&str, usize> = names.zip(0..).collect();
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arranged = all.to_vec();
+        let place = |export: &Export| places.get(&*export.config.name).copied();
+        arranged.sort_by_key(|export| place(export).unwrap_or(usize::MAX));
+        *all = arranged.into();
     }
 
     /// The export of that number is seen no more.

@@ -107,7 +107,7 @@ impl Daemon {
             return Err(error.into());
         }
         undo.keep();
-        changed.extend(comings.finish(self, closed));
+        changed.extend(comings.finish(self, closed, &new.exports));
         changed.extend(groups_changed(old, new));
         changed.extend(moved.iter().map(|(name, _)| format!("group of export '{name}'")));
         for mount in ruled {

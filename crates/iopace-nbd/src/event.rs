@@ -42,6 +42,8 @@ pub enum Event {
 pub struct Opened {
     /// The export's id, as [`Exports`](crate::Exports) gave it.
     pub export: u64,
+    /// Its size in bytes as the client was told it.
+    pub size_bytes: u64,
     /// How replies look.
     pub replies: Replies,
     /// Whether `base:allocation` may be asked for.

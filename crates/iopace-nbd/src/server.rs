@@ -329,7 +329,8 @@ impl Server {
                 self.agreed = Some(Agreed::new(&export, structured, block_status));
                 self.state = ServerState::ExpectRequest;
                 let replies = Replies { structured };
-                Some(Event::Opened(Opened { export: export.id, replies, block_status }))
+                let (export, size_bytes) = (export.id, export.size_bytes);
+                Some(Event::Opened(Opened { export, size_bytes, replies, block_status }))
             }
         }
     }

@@ -129,13 +129,17 @@ fn remove(args: &ExportRemoveArgs) -> Result<(), Failure> {
         saver.save(|document| document.remove_export(name, closed))?;
     }
     done(of, &removed, || {
-        let RemovedExportReport { name, device, ended_count, device_closed, file_open } = &removed;
+        let RemovedExportReport { name, device, ended_count, .. } = &removed;
         let ended = match ended_count {
             0 => String::new(),
             1 => ", 1 client was ended".into(),
             count => format!(", {count} clients were ended"),
         };
-        let became = match (device_closed, file_open) {
+        let became = match (removed.device_closed, removed.file_open) {
+            (true, _) if removed.may_be_lost => format!(
+                "; device {device} is closed, and some of what was written may be lost: the disk \
+                 refused it before"
+            ),
             (false, _) => format!("; device {device} stays open"),
             (true, false) => format!("; device {device} is closed, and all of it durable"),
             (true, true) => format!(

@@ -203,21 +203,13 @@ fn end(
 ) -> Result<(), Failure> {
     let ended = runtime.block_on(async {
         let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
-        let (mut first, mut reloader) = ("", Some(reloader));
+        let mut first = "";
         let mounted_only = daemon.config().devices.is_empty();
         // Without listeners nobody else can come.
         let shown_only = daemon.config().fuse.is_some() && daemon.config().listen.is_empty();
         let stop = async {
-            let end = async {
-                loop {
-                    match signals.next().await {
-                        Received::End(signal) => return signal,
-                        Received::Reload => reloader = reload(reloader.take(), daemon).await,
-                    }
-                }
-            };
             tokio::select! {
-                signal = end => first = signal,
+                signal = until_end(&mut signals, reloader, daemon) => first = signal,
                 () = daemon.mounts().all_ended(), if mounted_only => first = "unmounted",
                 () = daemon.images().ended(), if shown_only => first = "unmounted",
                 () = daemon.ublk().ended() => first = "stopped",
@@ -251,6 +243,26 @@ fn end(
     // Not waiting for the shutdown that a second signal cut short.
     runtime.shutdown_background();
     ended.and_then(|report| judge(&report))
+}
+
+/// Waits for a signal that ends the daemon, and has the file applied again whenever one asks for
+/// that.
+async fn until_end(
+    signals: &mut Signals,
+    reloader: Reloader,
+    daemon: &Arc<Daemon>,
+) -> &'static str {
+    let mut reloader = Some(reloader);
+    loop {
+        match signals.next().await {
+            Received::End(signal) => return signal,
+            // A disk that is opened or flushed for it may not answer.
+            Received::Reload => tokio::select! {
+                again = reload(reloader.take(), daemon) => reloader = again,
+                signal = signals.next_end() => return signal,
+            },
+        }
+    }
 }
 
 /// Applies the file again, on a thread of its own: disks are opened and flushed for that.

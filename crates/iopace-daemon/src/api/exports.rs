@@ -72,6 +72,8 @@ pub struct RemovedExportReport {
     /// Whether its file stays open until somebody who looks at the device lets go, a recording for
     /// one.
     pub file_open: bool,
+    /// Whether the disk refused before what had been written by then: some of that may be lost.
+    pub may_be_lost: bool,
 }
 
 /// An export whose device is to have another size.

@@ -1,6 +1,6 @@
-//! The control socket's answers about exports. What opens files, or ends clients, is for root and
-//! the daemon's own user only, and over the control socket only: whoever has the token of the
-//! loopback port could have a daemon of root open any file else.
+//! The control socket's answers about exports. What changes them is for root and the daemon's own
+//! user only, and over the control socket only: whoever has the token of the loopback port could
+//! have a daemon of root open any file else, or write to a disk that is exported read-only.
 
 use super::admission::Guest;
 use super::port::ByPort;
@@ -44,9 +44,7 @@ async fn add(
 ) -> Result<Answer<ExportState>, Refused> {
     let asked: AddExport = body(sent, r#"{"name":"disk2","path":"/srv/disk2.img"}"#)?;
     let (export, device) = taken_apart(asked)?;
-    if device.is_some() {
-        may_open(&guest, by_port, "open files")?;
-    }
+    may_open(&guest, by_port, "add exports")?;
     let name = export.name.clone();
     let all = aside(&shared, move |subject| {
         subject.add_export(export, device.as_ref())?;
@@ -90,8 +88,8 @@ async fn remove(
         let device = device.map(|export| export.device).unwrap_or_default();
         let device_closed = removed.device != RemovedDevice::Open;
         let file_open = removed.device != RemovedDevice::Closed;
-        let ended_count = removed.ended_count;
-        Ok(RemovedExportReport { name, device, ended_count, device_closed, file_open })
+        let (ended_count, may_be_lost) = (removed.ended_count, removed.may_be_lost);
+        Ok(RemovedExportReport { name, device, ended_count, device_closed, file_open, may_be_lost })
     });
     removed.await.map(Answer)
 }

@@ -62,10 +62,11 @@ pub enum ExportError {
         /// How many connections.
         count: usize,
     },
-    /// Requests of clients do not come back from the disk.
+    /// Requests of clients do not come to an end.
     #[error(
-        "export '{name}' stays: requests of {count} clients are stuck at the disk; see the log and \
-         'iopace explain'"
+        "export '{name}' stays: its clients are ended, but requests of {count} of them wait for a \
+         limit or are stuck at the disk (see 'iopace explain'); raise the limit of their group, or \
+         try again later"
     )]
     Stuck {
         /// The export.
@@ -89,8 +90,9 @@ pub enum ExportError {
     Group(#[from] GroupError),
     /// The device cannot be closed.
     #[error(
-        "device '{name}' cannot be made durable ({error}), so its export stays; the same command \
-         tries again"
+        "device '{name}' cannot be made durable ({error}), so its export stays, and what was \
+         written last may be lost; the same command closes it all the same if the disk takes it \
+         then"
     )]
     Unflushed {
         /// The device.

@@ -46,10 +46,11 @@ impl Groups {
         text: &str,
         makes: bool,
     ) -> Result<Vec<String>, GroupError> {
+        // Devices come and go under this lock only.
+        let mut state = self.lock();
         let text = &by_name(text, |number| self.names_on(number))?;
         let devices = self.devices();
         let names = &*names(&devices);
-        let mut state = self.lock();
         let id = match state.tree.find(path) {
             Err(_) if makes => {
                 let mut tried = state.tree.clone();

@@ -69,7 +69,8 @@ impl Session {
         Session { clients, connection, server, opened, batch, scratch, spin, waits, named }
     }
 
-    /// Serves the client until it goes; its requests in flight are waited for.
+    /// Serves the client until it goes; its requests in flight are waited for, those that take long
+    /// after the connection is closed.
     pub(super) fn run(mut self) {
         may_submit_from_here();
         let end = self.serve();
@@ -87,6 +88,9 @@ impl Session {
         }
         self.connection.say_end();
         self.connection.close();
+        // A limit may hold them up for long. Until they are done its export is in use: the file
+        // would be closed, and another program's, while they are still to be written.
+        while self.connection.wait_until_idle(DRAIN_TIMEOUT) > 0 {}
     }
 
     fn serve(&mut self) -> End {
@@ -177,6 +181,10 @@ impl Session {
         let named = named.or_else(|| self.clients.group_of(self.connection.certificate()?));
         let joined = self.clients.join(&self.connection, opened.export, named.as_deref());
         joined.map_err(|error| End::Refused(error.to_string()))?;
+        // From now on it keeps its size; until now it could be made smaller.
+        if device.size_bytes() < opened.size_bytes {
+            return Err(End::Refused("the export was made smaller just now".into()));
+        }
         tracing::debug!(connection = number, device = %name, group = named, "opened");
         let flushed = device.flushed_by_client();
         self.opened = Some(Opened { device, replies: opened.replies, flushed });

@@ -36,15 +36,6 @@ impl<'a> Comings<'a> {
         new: &'a DaemonConfig,
     ) -> Result<Comings<'a>, ExportError> {
         let mut all = Comings::default();
-        for device in &new.devices {
-            let was = old.devices.iter().any(|known| known.name == device.name);
-            match daemon.device(&device.name) {
-                _ if was => {}
-                Some(open) if is_of(&*open, device) => {}
-                Some(_) => return Err(ExportError::DeviceExists(device.name.clone())),
-                None => all.devices.push(device),
-            }
-        }
         for export in &new.exports {
             let was = old.exports.iter().find(|known| known.name == export.name);
             let is_other = was.is_some_and(|was| !is_same(was, export));
@@ -64,6 +55,17 @@ impl<'a> Comings<'a> {
             let stays = new.exports.iter().any(|one| one.name == export.name);
             if !stays && daemon.export_table().find(&export.name).is_some() {
                 all.gone_exports.push(&export.name);
+            }
+        }
+        for device in &new.devices {
+            let was = old.devices.iter().any(|known| known.name == device.name);
+            let is_needed = || all.exports.iter().any(|export| export.device == device.name);
+            match daemon.device(&device.name) {
+                // Closed by command, and it stays so as long as nothing of the file needs it.
+                None if was && !is_needed() => {}
+                None => all.devices.push(device),
+                Some(open) if was || is_of(&*open, device) => {}
+                Some(_) => return Err(ExportError::DeviceExists(device.name.clone())),
             }
         }
         for device in &old.devices {
@@ -106,9 +108,8 @@ impl<'a> Comings<'a> {
                 let (device, export) = ((*name).to_owned(), other.config.name.clone());
                 return Err(ReloadError::Exported { device, export });
             }
-            if let Some(Err(error)) = daemon.device(name).map(|device| device.flush_all()) {
-                let name = (*name).to_owned();
-                return Err(ExportError::Unflushed { name, error }.into());
+            if let Some(device) = daemon.device(name) {
+                daemon.make_durable(&*device)?;
             }
         }
         for device in &self.devices {
@@ -117,11 +118,13 @@ impl<'a> Comings<'a> {
         Ok(ClosedExports(closed))
     }
 
-    /// Does what can fail no more. Says what has changed.
+    /// Does what can fail no more, and has the exports in the order of `all`, as clients that name
+    /// none get the first. Says what has changed.
     pub(super) fn finish(
         &self,
         daemon: &Daemon,
         ClosedExports(closed): ClosedExports,
+        all: &[ExportConfig],
     ) -> Vec<String> {
         let mut changed = Vec::new();
         closed.into_iter().for_each(|number| daemon.withdraw(number));
@@ -134,6 +137,7 @@ impl<'a> Comings<'a> {
                 Err(error) => tracing::error!(%error, "export '{name}' is not added"),
             }
         }
+        daemon.export_table().arrange(all.iter().map(|export| &*export.name));
         let is_new = |name: &&&str| self.exports.iter().any(|one| one.name == ***name);
         let gone = self.gone_exports.iter().filter(|name| !is_new(name));
         changed.extend(gone.map(|name| format!("export '{name}' (removed)")));

@@ -130,14 +130,14 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn new(info: &DeviceInfo, name: &str, read_only: bool) -> Disk {
+    pub(super) fn new(info: &DeviceInfo, size_bytes: u64, name: &str, read_only: bool) -> Disk {
         let (block, best) = info.block_bytes;
         let block = block.max(SECTOR_BYTES as u32);
         let mut id = [0; ID_BYTES];
         for (to, from) in id.iter_mut().zip(name.bytes()) {
             *to = if from.is_ascii_graphic() { from } else { b'_' };
         }
-        let size = info.size_bytes - info.size_bytes % u64::from(block);
+        let size = size_bytes - size_bytes % u64::from(block);
         let read_only = read_only || info.read_only;
         Disk { sectors: size / SECTOR_BYTES, block, best: best.max(block), read_only, id }
     }

@@ -161,7 +161,7 @@ fn serve(
     socket: OwnedFd,
 ) -> io::Result<()> {
     let Export { config: export, device, .. } = found(exports, slot.export)?;
-    let disk = Disk::new(device.info(), &export.name, export.read_only);
+    let disk = Disk::new(device.info(), device.size_bytes(), &export.name, export.read_only);
     let (number, socket) = (exports.next_task(), UnixStream::from(socket));
     let disk = (device, disk);
     let machine = Machine::new(number, disk, Arc::clone(memory), &socket)?;

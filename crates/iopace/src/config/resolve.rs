@@ -32,9 +32,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
     let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
     mounts::resolve_payers(&mut mounts, payers, &tree)?;
-    let exports = file.export.into_iter();
-    let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, (base, &tree)));
-    let exports = exports.collect::<Result<Vec<_>, Mistake>>()?;
+    let exports = resolve_exports(file.export, &devices, (base, &tree))?;
     if let (Some(control), true) = (&file.control, file.no_control) {
         return Err((control.span(), "`control` and `no-control` exclude each other".into()));
     }
@@ -94,6 +92,27 @@ fn resolve_devices(
         devices.push(device);
     }
     Ok(devices)
+}
+
+/// The exports, each under a name of its own.
+fn resolve_exports(
+    tables: Vec<Spanned<ExportTable>>,
+    devices: &[DeviceConfig],
+    (base, tree): (&Path, &Tree),
+) -> Result<Vec<ExportConfig>, Mistake> {
+    let mut exports: Vec<ExportConfig> = Vec::new();
+    for table in tables {
+        let span = table.span();
+        let export = resolve_export(table.into_inner(), devices, (base, tree))?;
+        if exports.iter().any(|other| other.name == export.name) {
+            let name = export.name;
+            let message =
+                format!("two exports are named '{name}': give one of them another `name`");
+            return Err((span, message));
+        }
+        exports.push(export);
+    }
+    Ok(exports)
 }
 
 const IO_ENGINES: [(&str, IoEngineChoice); 3] = [

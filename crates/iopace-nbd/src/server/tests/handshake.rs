@@ -30,7 +30,8 @@ fn basics(export: &ExportInfo, structured: bool) -> Vec<u8> {
 }
 
 fn opened(export: u64, structured: bool, block_status: bool) -> Opened {
-    Opened { export, replies: Replies { structured }, block_status }
+    let size_bytes = disk().size_bytes;
+    Opened { export, size_bytes, replies: Replies { structured }, block_status }
 }
 
 #[test]
