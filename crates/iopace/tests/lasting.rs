@@ -45,7 +45,7 @@ impl System {
     }
 
     fn drop_in(&self) -> PathBuf {
-        self.own.join("restic.service.d/50-iopace-nice.conf")
+        self.own.join("restic.service.d/zz-iopace-nice.conf")
     }
 
     /// The lines of the drop-in that systemd reads.
@@ -72,12 +72,9 @@ fn a_service_is_gentle_until_that_is_removed() {
     for _ in 0..2 {
         let words = ["--install", "restic.service", "--by", "06:00", "--size", "1k"];
         assert_eq!(system.nice(&words).status, Some(0));
-        let own = env!("CARGO_BIN_EXE_iopace");
-        let command = format!(
-            "ExecStart=-{own} nice --quiet --by 06:00 --size 1024 -- \
-             /usr/bin/restic backup /srv $MORE"
-        );
-        assert_eq!(system.lines(), ["[Service]", "ExecStart=", &command]);
+        let command = "ExecStart=-/usr/bin/iopace nice --quiet --by 06:00 --size 1024 -- \
+                       /usr/bin/restic backup /srv $MORE";
+        assert_eq!(system.lines(), ["[Service]", "ExecStart=", command]);
     }
     let ran = system.nice(&["--remove", "restic.service"]);
     assert!(ran.status == Some(0) && ran.out.starts_with(&format!("removes {path}\n")), "{ran:?}");
@@ -102,6 +99,51 @@ fn files_of_others_stay_and_count() {
         assert!(ran.status == Some(125) && ran.error.contains("is not of iopace"), "{ran:?}");
     }
     assert_eq!(fs::read_to_string(system.drop_in()).expect("read"), "[Service]\n");
+}
+
+/// What says last what is started counts, and an alias has the drop-ins of its unit.
+#[test]
+fn a_drop_in_of_goals_is_the_last_one_of_the_unit_itself() {
+    let system = System::new();
+    let folder = system.own.join("restic.service.d");
+    fs::create_dir(&folder).expect("made");
+    let other = "[Service]\nExecStart=\nExecStart=/usr/bin/restic check\n";
+    let install = |words: &[&str]| system.nice(&[&["--install", "alias.service"], words].concat());
+    let unit = system.vendor.join("restic.service");
+    std::os::unix::fs::symlink("restic.service", unit.with_file_name("alias.service"))
+        .expect("linked");
+    fs::write(folder.join("override.conf"), other).expect("written");
+    assert_eq!(install(&["--by", "4h"]).status, Some(0));
+    assert!(system.lines().iter().any(|line| line.ends_with("-- /usr/bin/restic check")));
+    let last = fs::read_dir(&folder).expect("listed").flatten().map(|entry| entry.path()).max();
+    assert_eq!(last, Some(system.drop_in()));
+    fs::write(folder.join("zzz.conf"), other).expect("written");
+    let ran = install(&["--by", "3h"]);
+    assert!(ran.status == Some(125) && ran.error.contains("zzz.conf is read after"), "{ran:?}");
+    // The class holds whatever is started.
+    assert_eq!(install(&[]).status, Some(0));
+    assert_eq!(system.nice(&["--remove", "alias.service"]).status, Some(0));
+    assert!(!system.drop_in().exists());
+}
+
+/// Links of the system in the root lead into that of the machine, which must stay as it is.
+#[test]
+fn no_link_leads_out_of_the_root() {
+    let system = System::new();
+    let elsewhere = system.place.path("elsewhere");
+    fs::create_dir(&elsewhere).expect("made");
+    fs::remove_dir(&system.own).expect("removed");
+    std::os::unix::fs::symlink(&elsewhere, &system.own).expect("linked");
+    let ran = system.nice(&["--install", "restic.service"]);
+    assert!(ran.status == Some(125) && ran.error.contains("links lead out of"), "{ran:?}");
+    assert_eq!(fs::read_dir(&elsewhere).expect("listed").count(), 0);
+    fs::remove_file(&system.own).expect("removed");
+    fs::create_dir(&system.own).expect("made");
+    fs::write(elsewhere.join("host.service"), UNIT).expect("written");
+    std::os::unix::fs::symlink(elsewhere.join("host.service"), system.own.join("host.service"))
+        .expect("linked");
+    let ran = system.nice(&["--install", "host.service"]);
+    assert!(ran.status == Some(125) && ran.error.contains("links lead out of"), "{ran:?}");
 }
 
 #[test]

@@ -4,6 +4,9 @@ use super::Document;
 use crate::output::Failure;
 use toml_edit::{ArrayOfTables, Item, Table, value};
 
+/// The files of the group of a program that are set for it.
+const PROGRAM_FILES: [&str; 2] = ["io.ioprio_class", "io.max"];
+
 impl Document {
     /// Puts a rule for a program before all others of each mount; where it is already, it stays.
     ///
@@ -51,17 +54,40 @@ impl Document {
         }
     }
 
-    /// Writes lines to the files of a group, and nothing else.
+    /// Writes lines to the files of the group of a program, and none to the others of these
+    /// files. What somebody else has set for it stays.
     ///
     /// # Errors
     /// The file has its groups in another form than tables.
     pub fn set_group(&mut self, path: &str, lines: &[(&str, String)]) -> Result<(), Failure> {
-        self.remove_group(path);
         let table = self.group_table(path)?;
-        for (file, text) in lines {
-            table.insert(file, value(text));
+        for file in PROGRAM_FILES {
+            match lines.iter().find(|(of, _)| *of == file) {
+                Some((_, text)) => _ = table.insert(file, value(text)),
+                None => _ = table.remove(file),
+            }
         }
         Ok(())
+    }
+
+    /// Takes the group of a program away, unless another rule names it or somebody else has set
+    /// something for it.
+    pub fn unset_group(&mut self, path: &str) {
+        let all = self.mounts().into_iter().flat_map(ArrayOfTables::iter_mut);
+        let is_named = |mount: &mut Table| {
+            let rules = mount.get("rule").and_then(Item::as_array_of_tables);
+            let group = |rule: &Table| rule.get("group").and_then(Item::as_str) == Some(path);
+            rules.is_some_and(|rules| rules.iter().any(group))
+        };
+        let is_named = all.fold(false, |is_named_before, mount| is_named(mount) || is_named_before);
+        if is_named {
+            return;
+        }
+        let Ok(table) = self.group_table(path) else { return };
+        PROGRAM_FILES.iter().for_each(|file| _ = table.remove(file));
+        if table.is_empty() {
+            self.remove_group(path);
+        }
     }
 
     fn mounts(&mut self) -> Option<&mut ArrayOfTables> {
@@ -118,10 +144,28 @@ group = "/backup"
             assert_eq!(installed(&made), made, "once is enough");
             let removed = edited(&made, |document| {
                 document.remove_rule("restic", "/nice-restic");
-                document.remove_group("/nice-restic");
+                document.unset_group("/nice-restic");
             });
             assert_eq!(removed, text);
         }
+    }
+
+    #[test]
+    fn what_others_have_set_for_its_group_stays() {
+        let own = "[group.\"/nice-restic\"]\n\"io.ioprio_class\" = \"default IDLE\"\n\
+                   \"io.weight\" = 50\n";
+        let text = edited(own, |document| {
+            let lines = [("io.max", "default bps=7".to_owned())];
+            document.set_group("/nice-restic", &lines).expect("set");
+        });
+        assert!(text.contains("io.weight") && text.contains("bps=7"), "{text}");
+        assert!(!text.contains("IDLE"), "{text}");
+        let text = edited(&text, |document| document.unset_group("/nice-restic"));
+        assert_eq!(text, "[group.\"/nice-restic\"]\n\"io.weight\" = 50\n");
+        // Another rule names it.
+        let named = "[[mount]]\ndir = \"/srv\"\n\n[[mount.rule]]\nprogram = \"a\"\n\
+                     group = \"/nice-b\"\n\n[group.\"/nice-b\"]\n\"io.max\" = \"default bps=7\"\n";
+        assert_eq!(edited(named, |document| document.unset_group("/nice-b")), named);
     }
 
     #[test]

@@ -18,8 +18,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The name of our drop-in: after those of distributions, before those of people that must win.
-const FILE: &str = "50-iopace-nice.conf";
+/// The name of our drop-in: after all others, as one after it that says what is started would have
+/// it started without iopace.
+const FILE: &str = "zz-iopace-nice.conf";
+
+/// The program where a package installs it.
+const INSTALLED: &str = "/usr/bin/iopace";
+
+/// So many links a unit may be.
+const LINKS_MAX: u32 = 8;
 
 /// Longest file of a unit that is read.
 const UNIT_BYTES_MAX: u64 = 1 << 20;
@@ -64,6 +71,8 @@ pub(super) fn remove(args: &NiceArgs, name: &str) -> Result<(), Failure> {
 struct Folders {
     all: Vec<PathBuf>,
     is_system: bool,
+    /// All is in this directory, whatever links say.
+    root: PathBuf,
     /// A systemd goes by them at this moment.
     is_live: bool,
 }
@@ -82,19 +91,30 @@ impl Folders {
             all.insert(0, root.join(own.strip_prefix("/").unwrap_or(&own)));
         }
         let is_live = args.root.is_none() && Path::new("/run/systemd/system").is_dir();
-        Ok(Folders { all, is_system, is_live })
+        let root = root.canonicalize();
+        let root = root.map_err(|error| failed(format!("--root: {error}")))?;
+        Ok(Folders { all, is_system, root, is_live })
     }
 
     fn install(&self, args: &NiceArgs, name: &str) -> Result<(), Failure> {
-        let service = self.read(name)?;
+        let name = &*self.own_name(name)?;
+        let (service, later) = self.read(name)?;
         let folder = self.drop_ins(name);
+        self.inside(&folder)?;
         let former = own_text(&folder)?;
         let makes_directory = match &former {
             Some(former) => unit::made_directory(former),
             None => !folder.exists(),
         };
         let goals = goals(args);
-        let front = (!goals.is_empty()).then(|| front(&goals)).transpose()?;
+        if let Some(later) = later.filter(|_| !goals.is_empty()) {
+            return Err(failed(format!(
+                "{} is read after {FILE} and says what is started, without iopace: give it a name \
+                 that comes before",
+                later.display()
+            )));
+        }
+        let front = (!goals.is_empty()).then(|| front(&goals, args.root.is_some())).transpose()?;
         let asked = format!("iopace nice --install {name} {}", goals.join(" "));
         let text = service
             .drop_in(asked.trim_end(), front.as_deref(), makes_directory)
@@ -117,7 +137,11 @@ impl Folders {
     }
 
     fn remove(&self, name: &str) -> Result<(), Failure> {
+        // One whose unit is gone by now may have a drop-in still.
+        let own = self.own_name(name).unwrap_or_else(|_| name.into());
+        let name = &*own;
         let folder = self.drop_ins(name);
+        self.inside(&folder)?;
         let path = folder.join(FILE);
         let Some(text) = own_text(&folder)? else {
             return Err(failed(format!("{name}: there is no {}", path.display())));
@@ -137,21 +161,61 @@ impl Folders {
         self.all[0].join(format!("{name}.d"))
     }
 
-    /// A service as all its files say it but ours.
-    fn read(&self, name: &str) -> Result<Service, Failure> {
+    /// The file of a service, or of its template.
+    fn main_file(&self, name: &str) -> Result<PathBuf, Failure> {
+        let names = [Some(name.to_owned()), template_of(name)].into_iter().flatten();
+        let mut places = names.flat_map(|name| self.all.iter().map(move |at| at.join(&name)));
+        places.find(|path| fs::symlink_metadata(path).is_ok()).ok_or_else(|| {
+            let all: Vec<String> = self.all.iter().map(|one| one.display().to_string()).collect();
+            failed(format!("there is no {name} in {}", all.join(", ")))
+        })
+    }
+
+    /// The name under which a service has its drop-ins: of an alias that of its unit.
+    fn own_name(&self, name: &str) -> Result<String, Failure> {
+        let mut own = name.to_owned();
+        for _ in 0..LINKS_MAX {
+            let Ok(to) = fs::read_link(self.main_file(&own)?) else { break };
+            let to = to.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            match Subject::of(to) {
+                Ok(Subject::Service(next)) if next != own && !next.contains('@') => own = next,
+                _ => break,
+            }
+        }
+        Ok(own)
+    }
+
+    /// A service as all its files say it but ours, and the one of them that says what is started
+    /// and is read after ours.
+    fn read(&self, name: &str) -> Result<(Service, Option<PathBuf>), Failure> {
         let names = [Some(name.to_owned()), template_of(name)];
         let names: Vec<String> = names.into_iter().flatten().collect();
-        let places = names.iter().flat_map(|name| self.all.iter().map(move |at| at.join(name)));
-        let Some(main) = places.into_iter().find(|path| fs::symlink_metadata(path).is_ok()) else {
-            let all: Vec<String> = self.all.iter().map(|one| one.display().to_string()).collect();
-            return Err(failed(format!("there is no {name} in {}", all.join(", "))));
-        };
-        let mut service = Service::default();
-        service.read(&text_of(&main).map_err(|error| not_read(&main, &error))?);
-        for path in self.drop_in_files(&names) {
-            service.read(&text_of(&path).map_err(|error| not_read(&path, &error))?);
+        let (mut service, mut later) = (Service::default(), None);
+        let main = self.main_file(name)?;
+        let files = std::iter::once(main).chain(self.drop_in_files(&names));
+        for (number, path) in files.enumerate() {
+            let text = text_of(&path).map_err(|error| not_read(&path, &error))?;
+            self.inside(&path)?;
+            service.read(&text);
+            let is_after = path.file_name() > Some(OsStr::new(FILE));
+            if number > 0 && is_after && Service::is_started_by(&text) {
+                later = Some(path);
+            }
         }
-        Ok(service)
+        Ok((service, later))
+    }
+
+    /// Refuses what links lead out of the root: what is elsewhere is another system's.
+    fn inside(&self, path: &Path) -> Result<(), Failure> {
+        let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+        match there.is_some_and(|there| there.starts_with(&self.root)) {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "{}: links lead out of {}: name the file that is meant there",
+                path.display(),
+                self.root.display()
+            ))),
+        }
     }
 
     /// The drop-ins of others, in their order: that of a name is the first one of that name.
@@ -270,9 +334,12 @@ fn goals(args: &NiceArgs) -> Vec<String> {
     all.flatten().collect()
 }
 
-/// The command that is put in front of those of a service.
-fn front(goals: &[String]) -> Result<String, Failure> {
-    let own = std::env::current_exe().map_err(failed)?;
+/// The command that is put in front of those of a service; ours is not in another system.
+fn front(goals: &[String], is_elsewhere: bool) -> Result<String, Failure> {
+    let own = match is_elsewhere {
+        true => PathBuf::from(INSTALLED),
+        false => std::env::current_exe().map_err(failed)?,
+    };
     let own = unit::program(&own).map_err(failed)?;
     let goals: Vec<String> = goals.iter().map(|word| unit::word(word)).collect();
     Ok(format!("{own} nice --quiet {}", goals.join(" ")))

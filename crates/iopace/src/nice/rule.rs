@@ -7,7 +7,7 @@ use super::failed;
 use super::mounts::group_name;
 use crate::cli::NiceArgs;
 use crate::configuration::{Document, Saver};
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use crate::paths::controls;
 use iopace_daemon::control::{Client, ClientError};
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,8 +33,17 @@ pub(super) fn install(args: &NiceArgs, program: &str) -> Result<(), Failure> {
     let group = group_of(program);
     let mut lines = vec![("io.ioprio_class", "default IDLE".to_owned())];
     lines.extend(args.limit.map(|rate| ("io.max", format!("default bps={}", rate.0))));
+    let mut all = Vec::new();
     for client in clients(args)? {
+        // All are opened before any is changed.
         let saver = Saver::open(&client, true)?.expect("asked for");
+        saver.check(|document| {
+            document.add_rule(program, &group)?;
+            document.set_group(&group, &lines)
+        })?;
+        all.push((client, saver));
+    }
+    for (client, saver) in all {
         let shown: Vec<String> =
             lines.iter().map(|(file, text)| format!("  \"{file}\" = \"{text}\"\n")).collect();
         let path = saver.path().display();
@@ -43,7 +52,7 @@ pub(super) fn install(args: &NiceArgs, program: &str) -> Result<(), Failure> {
              [group.\"{group}\"]\n{}",
             shown.concat()
         ))?;
-        change(&client, saver, (program, &group, true), |document| {
+        change(&client, saver, (program, &group, Some(&lines)), |document| {
             document.add_rule(program, &group)?;
             document.set_group(&group, &lines)
         })?;
@@ -59,19 +68,21 @@ pub(super) fn remove(args: &NiceArgs, program: &str) -> Result<(), Failure> {
     not_elsewhere(args)?;
     let group = group_of(program);
     let rule = rule_of(program, &group);
-    let mut is_found = false;
+    let mut all = Vec::new();
     for client in clients(args)? {
         let mounts = client.mounts().map_err(failed)?;
-        let saver = Saver::open(&client, true)?.expect("asked for");
-        if !mounts.iter().any(|mount| mount.rules.contains(&rule)) {
-            continue;
+        if mounts.iter().any(|mount| mount.rules.contains(&rule)) {
+            let saver = Saver::open(&client, true)?.expect("asked for");
+            all.push((client, saver));
         }
-        is_found = true;
+    }
+    let is_found = !all.is_empty();
+    for (client, saver) in all {
         let path = saver.path().display();
         print(&format!("removes from {path}: the rule {rule} and [group.\"{group}\"]\n"))?;
-        change(&client, saver, (program, &group, false), |document| {
+        change(&client, saver, (program, &group, None), |document| {
             document.remove_rule(program, &group);
-            document.remove_group(&group);
+            document.unset_group(&group);
             Ok(())
         })?;
     }
@@ -98,11 +109,21 @@ fn rule_of(program: &str, group: &str) -> String {
     format!("program={program}:{group}")
 }
 
-/// The daemons here with mounts.
+/// The daemons of ours with mounts and a configuration file; a mount without one ends with its
+/// daemon, and so would a rule.
 fn clients(args: &NiceArgs) -> Result<Vec<Client>, Failure> {
     let clients = controls(args.control.as_deref()).into_iter().map(Client::new);
     let is_mounted = |client: &Client| client.mounts().is_ok_and(|mounts| !mounts.is_empty());
-    let found: Vec<Client> = clients.filter(is_mounted).collect();
+    let has_file =
+        |client: &Client| client.only_own().status().is_ok_and(|status| status.config.is_some());
+    let (found, others): (Vec<Client>, Vec<Client>) =
+        clients.filter(is_mounted).partition(has_file);
+    if !found.is_empty() && !others.is_empty() {
+        note(format_args!(
+            "iopace nice: {} without a configuration file of ours is left out",
+            if others.len() == 1 { "a daemon" } else { "more daemons" }
+        ));
+    }
     match found.is_empty() {
         true => Err(failed(
             "a program without a service needs a mount of iopace: 'iopace serve --config FILE' \
@@ -116,7 +137,7 @@ fn clients(args: &NiceArgs) -> Result<Vec<Client>, Failure> {
 fn change(
     client: &Client,
     saver: Saver,
-    (program, group, is_there): (&str, &str, bool),
+    (program, group, lines): (&str, &str, Option<&[(&str, String)]>),
     edit: impl FnOnce(&mut Document) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if !saver.write(edit)? {
@@ -124,7 +145,18 @@ fn change(
     }
     let rule = rule_of(program, group);
     let goes_by_it = || -> Result<bool, ClientError> {
-        Ok(client.mounts()?.iter().all(|mount| mount.rules.contains(&rule) == is_there))
+        let mounts = client.mounts()?;
+        if mounts.iter().any(|mount| mount.rules.contains(&rule) != lines.is_some()) {
+            return Ok(false);
+        }
+        for (file, line) in lines.into_iter().flatten() {
+            let told = client.group_files(group, Some(file), None)?;
+            let set = line.trim_start_matches("default ");
+            if !told.iter().any(|one| one.text.contains(set)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     };
     let applied = hang_up(client).and_then(|()| {
         for _ in 0..LOOKS.0 {

@@ -60,6 +60,10 @@ impl Subject {
             None if name.is_empty() || name.contains('/') || name.chars().any(char::is_control) => {
                 Err(format!("'{name}' is no name of a program: as ps(1) shows it, without a path"))
             }
+            // A rule takes them for any letters.
+            None if name.contains(['*', '?', '[']) => {
+                Err(format!("'{name}' would be many programs: name one"))
+            }
             None => Ok(Subject::Program(name.into())),
         }
     }
@@ -91,6 +95,13 @@ impl Service {
         }
     }
 
+    /// Whether a file of it says what is started.
+    pub(super) fn is_started_by(text: &str) -> bool {
+        let mut service = Service { commands: vec![String::new()], ..Service::default() };
+        service.read(text);
+        service.commands != [""]
+    }
+
     /// Its commands with another in front: what systemd is told before a program stays before it.
     ///
     /// # Errors
@@ -107,6 +118,9 @@ impl Service {
             );
         }
         let put = |command: &String| {
+            if command.split_whitespace().any(|word| word == ";") {
+                return Err(format!("a line has several programs: give each a line: {command}"));
+            }
             let program = command.trim_start_matches(['-', ':', '+', '!', '@', '|']);
             let before = &command[..command.len() - program.len()];
             match before.contains('@') {
@@ -213,7 +227,8 @@ mod tests {
             assert_eq!(Subject::of(name), service(name));
         }
         assert_eq!(Subject::of("restic"), Ok(Subject::Program("restic".into())));
-        for wrong in ["", "a/b", "../x.service", ".service", "a b.service", "x.timer", "a\nb"] {
+        for wrong in ["", "a/b", "../x.service", ".service", "a b.service", "x.timer", "a\nb", "*"]
+        {
             assert!(Subject::of(wrong).is_err(), "{wrong}");
         }
         assert!(Subject::of("x.timer").is_err_and(|error| error.contains("'x.service'")));
@@ -230,6 +245,10 @@ mod tests {
         let other = service(&[UNIT, drop_in]);
         assert_eq!((&*other.kind, &other.commands[..]), ("exec", &["+/bin/true".to_owned()][..]));
         assert_eq!(service(&[UNIT, "[Service]\nExecStart=/bin/true\n"]).commands.len(), 3);
+        for text in ["[Service]\nExecStart=\n", "[Service]\nExecStart=/bin/true\n"] {
+            assert!(Service::is_started_by(text), "{text}");
+        }
+        assert!(!Service::is_started_by("[Service]\nType=exec\n[Unit]\nExecStart=/no\n"));
     }
 
     #[test]
@@ -248,7 +267,12 @@ mod tests {
         let notify = service(&["[Service]\nType=notify\nExecStart=!/bin/x\n"]);
         let text = notify.drop_in("x", Some("/i"), false).expect("made");
         assert!(text.ends_with("ExecStart=!/i -- /bin/x\nNotifyAccess=all\n"), "{text}");
-        for unit in ["Type=forking\nExecStart=/bin/x", "ExecStart=@/bin/x y", "Type=oneshot"] {
+        for unit in [
+            "Type=forking\nExecStart=/bin/x",
+            "ExecStart=@/bin/x y",
+            "ExecStart=/bin/x ; /bin/y",
+            "Type=oneshot",
+        ] {
             let unit = service(&[&format!("[Service]\n{unit}\n")]);
             assert!(unit.drop_in("x", Some("/i"), false).is_err(), "{unit:?}");
             assert!(unit.drop_in("x", None, false).is_ok(), "{unit:?}");

@@ -49,8 +49,9 @@ const KINDS = {
   window: {
     path: (device) => devicePath(device, "/window"),
     read: async (_, device) => {
-      const { window, queue } = await get(devicePath(device));
-      return { policy: window.policy, depth: queue.window_depth };
+      const { window } = await get(devicePath(device));
+      // The depth that was set: a policy has less of it for a while.
+      return { policy: window.policy, depth: window.depth_set };
     },
     back: (_, __, held) => held,
   },

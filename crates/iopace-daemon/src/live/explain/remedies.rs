@@ -244,7 +244,8 @@ fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
 /// behind a wider window too, and longer.
 fn window(case: &Case<'_>, is_main: bool) -> Vec<Remedy> {
     let window = &case.span.last.window;
-    let most = case.span.last.queue.window_depth;
+    // What was set; a policy may have less of it at the moment.
+    let most = window.depth_set;
     let price = "what is at the disk cannot be put in order any more: weights, turns and \
                  latencies hold less well";
     let new = (most.max(window.depth) * 2).min(WINDOW_DEPTH_MAX);
