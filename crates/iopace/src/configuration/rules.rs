@@ -152,7 +152,7 @@ group = "/backup"
 
     #[test]
     fn what_others_have_set_for_its_group_stays() {
-        let own = "[group.\"/nice-restic\"]\n\"io.ioprio_class\" = \"default IDLE\"\n\
+        let own = "[[mount]]\ndir = \"/srv\"\n\n[group.\"/nice-restic\"]\n\"io.ioprio_class\" = \"default IDLE\"\n\
                    \"io.weight\" = 50\n";
         let text = edited(own, |document| {
             let lines = [("io.max", "default bps=7".to_owned())];
@@ -161,7 +161,8 @@ group = "/backup"
         assert!(text.contains("io.weight") && text.contains("bps=7"), "{text}");
         assert!(!text.contains("IDLE"), "{text}");
         let text = edited(&text, |document| document.unset_group("/nice-restic"));
-        assert_eq!(text, "[group.\"/nice-restic\"]\n\"io.weight\" = 50\n");
+        let left = "[[mount]]\ndir = \"/srv\"\n\n[group.\"/nice-restic\"]\n\"io.weight\" = 50\n";
+        assert_eq!(text, left);
         // Another rule names it.
         let named = "[[mount]]\ndir = \"/srv\"\n\n[[mount.rule]]\nprogram = \"a\"\n\
                      group = \"/nice-b\"\n\n[group.\"/nice-b\"]\n\"io.max\" = \"default bps=7\"\n";

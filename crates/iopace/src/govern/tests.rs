@@ -84,6 +84,7 @@ impl Bench {
 fn others_that_wait_hold_it_back_and_it_comes_back() {
     let mut bench = Bench::new();
     let mut governor = bench.governor(5);
+    governor.tick(bench.now).expect("looked");
     assert_eq!(bench.run(&mut governor, 12, 20), None, "others wait less than they may");
     assert_eq!(bench.get("io.weight"), "default 1");
     let held = bench.run(&mut governor, 4, 200).expect("held back");
