@@ -5,7 +5,7 @@
 span=20
 warm=40
 
-# Sixteen that read as fast as they may, in a cgroup; with a command in front of each: `bulk [WORDS]`.
+# Sixteen that read as fast as they may, in a cgroup, with a command in front: `bulk [WORDS]`.
 bulk() {
     number=0
     while [ $((number += 1)) -le 16 ]; do
