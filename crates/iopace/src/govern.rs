@@ -55,19 +55,20 @@ pub fn run(args: &GovernArgs) -> Result<(), Failure> {
     let (end, ended) = sync_channel(1);
     thread::spawn(move || signals.forever().next().map(|_| end.send(())));
     let shows = !args.quiet && io::stderr().is_terminal();
-    loop {
-        let line = governor.tick(clock::now())?;
-        if shows {
-            note_over(format_args!("{line}"));
+    let failed = loop {
+        match governor.tick(clock::now()) {
+            Ok(line) if shows => note_over(format_args!("{line}")),
+            Ok(_) => {}
+            Err(failure) => break Err(failure),
         }
         if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
-            break;
+            break Ok(());
         }
-    }
+    };
     if shows {
         note_over(format_args!(""));
     }
-    governor.end()
+    failed.and(governor.end())
 }
 
 /// Gives back what is left of an iopace that was killed.

@@ -133,6 +133,14 @@ fn all_others_are_seen_once() {
     let unit = |name: &str| tree.locate(&CgroupName::Unit(name.into()));
     assert_eq!(unit("worker.scope"), None);
     assert_eq!(unit("web.service"), Some(PathBuf::from(WEB)));
+    // One that a user has made in a cgroup of his own is not it.
+    bench.add("user.slice/fake.service");
+    assert!(unit("fake.service").is_some());
+    if rustix::process::geteuid().is_root() {
+        let own = bench.root.path().join("user.slice");
+        std::os::unix::fs::chown(own, Some(65_534), None).expect("given");
+        assert_eq!(unit("fake.service"), None);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use iopace_daemon::{mount_table, printable};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Directories that are looked at for a unit: more than a machine has cgroups.
@@ -117,7 +118,13 @@ impl CgroupTree {
         fs::symlink_metadata(self.dir(&path)).is_ok_and(|found| found.is_dir()).then_some(path)
     }
 
+    /// Looks in cgroups of root only: in one that was handed over its user makes others, of any
+    /// name.
     fn search(&self, at: &Path, unit: &str, depth: usize, left: &mut usize) -> Option<PathBuf> {
+        let owner = |path: &Path| fs::symlink_metadata(path).map(|found| found.uid()).ok();
+        if owner(&self.dir(at)) != owner(&self.root) {
+            return None;
+        }
         let children = self.children(at);
         if children.iter().any(|child| child.file_name().is_some_and(|name| name == unit)) {
             return Some(at.join(unit));
