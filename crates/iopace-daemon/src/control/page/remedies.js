@@ -7,8 +7,8 @@ import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
 import { clock } from "./format.js";
 import { mark, store } from "./store.js";
 
-/** A remedy that has just come cannot be pressed yet, in ms: somebody may be about to press what
- * was there before. */
+/** When a remedy comes, goes or moves, none can be pressed for this long, in ms: somebody may be
+ * about to press what was there before. */
 const INERT_MS = 700;
 
 /** Changes that can be undone. */
@@ -62,6 +62,10 @@ let onChange = () => {};
 /** Rows of remedies by command. */
 let rows = new Map();
 let done = [];
+/** The timer that ends the time in which no remedy can be pressed, or null. */
+let inert = null;
+/** Buttons whose change is under way. */
+const busy = new Set();
 
 /** Sets up; `changed()` is called when something was set or undone. */
 export function buildRemedies(changed) {
@@ -77,6 +81,7 @@ function say(text, isError = false) {
 
 /** Carries out what a button is for; one at a time. */
 async function press(button, act) {
+  busy.add(button);
   button.disabled = true;
   say("");
   try {
@@ -84,8 +89,26 @@ async function press(button, act) {
   } catch (error) {
     say(error.text || error.message, true);
   }
+  busy.delete(button);
   button.disabled = false;
+  enable();
   onChange();
+}
+
+/** Lets the remedies be pressed, but for those under way and in the time in which none can be. */
+function enable() {
+  for (const { button } of rows.values()) {
+    button.disabled = inert !== null || busy.has(button);
+  }
+}
+
+/** No remedy can be pressed for a moment. */
+function holdStill() {
+  clearTimeout(inert);
+  inert = setTimeout(() => {
+    inert = null;
+    enable();
+  }, INERT_MS);
 }
 
 async function carryOut({ change, command }, device) {
@@ -129,11 +152,9 @@ function newRow(remedy, device) {
   const label = `Do it: ${remedy.command}`;
   const button = el("button", { type: "button", class: "primary", "aria-label": label }, "Do it");
   button.addEventListener("click", () => press(button, () => carryOut(row.remedy, device)));
-  button.disabled = true;
-  setTimeout(() => (button.disabled = false), INERT_MS);
   show(button, isKnown);
   const line = el("div", { class: "command" }, button, code, isKnown ? copyButton(code) : null);
-  const row = { node: el("li", {}, line, about), about, remedy };
+  const row = { node: el("li", {}, line, about), about, button, remedy };
   return row;
 }
 
@@ -147,7 +168,12 @@ export function drawRemedies(remedies, device) {
     setText(row.about, `${remedy.effect}; price: ${remedy.price}`);
     kept.set(key, row);
   }
+  const isMoved = [...kept.keys()].join("\n") !== [...rows.keys()].join("\n");
   rows = kept;
+  if (isMoved) {
+    holdStill();
+  }
+  enable();
   arrange(byId("remedies"), [...kept.values()].map(({ node }) => node));
   drawDone();
 }
