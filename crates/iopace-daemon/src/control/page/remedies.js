@@ -15,17 +15,19 @@ const INERT_MS = 700;
 const DONE_MAX = 8;
 
 /** The line that a file of a group has for a device, or null. */
-async function lineOf({ group, file }, device) {
-  const [report] = await get(`/v1/groups/files?${new URLSearchParams({ group, file })}`);
-  const line = report.text.split("\n").find((line) => line.startsWith(`${device} `));
+function lineOf(text, device) {
+  const line = text.split("\n").find((line) => line.startsWith(`${device} `));
   return line ? line.slice(device.length + 1) : null;
 }
 
-/** By kind: where it is sent, what holds now, and what would bring that back. */
+/** By kind: where it is sent, who is asked before, what of an answer (to that, and to a change) is
+ * what holds, and what would bring that back. */
 const KINDS = {
   group_file: {
     path: () => "/v1/groups/files",
-    read: (body, device) => lineOf(body, device),
+    ask: async ({ group, file }) =>
+      (await get(`/v1/groups/files?${new URLSearchParams({ group, file })}`))[0],
+    held: ({ text }, device) => lineOf(text, device),
     // Keys that are not named keep their value: the line goes first.
     back: ({ group, file }, device, line) => {
       const lines = [`${device} default`, ...(line === null ? [] : [`${device} ${line}`])];
@@ -34,25 +36,22 @@ const KINDS = {
   },
   scheduler: {
     path: (device) => devicePath(device, "/scheduler"),
-    read: async (_, device) => {
-      const { inserted, algorithm, params } = (await get(devicePath(device))).scheduler;
-      return { inserted, algorithm, params };
-    },
+    ask: (_, device) => get(devicePath(device)),
+    held: ({ scheduler: { inserted, algorithm, params } }) => ({ inserted, algorithm, params }),
     back: (_, __, { inserted, algorithm, params }) =>
       inserted ? { action: "configure", algorithm, set: params } : { action: "destroy" },
   },
   pace: {
     path: (device) => devicePath(device, "/pace"),
-    read: async (_, device) => (await get(devicePath(device))).pace.policy,
+    ask: (_, device) => get(devicePath(device)),
+    held: ({ pace }) => pace.policy,
     back: (_, __, policy) => ({ policy }),
   },
   window: {
     path: (device) => devicePath(device, "/window"),
-    read: async (_, device) => {
-      const { window } = await get(devicePath(device));
-      // The depth that was set: a policy has less of it for a while.
-      return { policy: window.policy, depth: window.depth_set };
-    },
+    ask: (_, device) => get(devicePath(device)),
+    // The depth that was set: what the policy has at the moment may be less.
+    held: ({ window }) => ({ policy: window.policy, depth: window.depth_set }),
     back: (_, __, held) => held,
   },
 };
@@ -113,14 +112,13 @@ function holdStill() {
 
 async function carryOut({ change, command }, device) {
   const kind = KINDS[change.kind];
-  const before = await kind.read(change.body, device);
-  await post(kind.path(device), change.body);
-  const after = await kind.read(change.body, device);
+  const before = kind.held(await kind.ask(change.body, device), device);
+  const after = kind.held(await post(kind.path(device), change.body), device);
   mark(device, short(command));
   const undo = el("button", { type: "button", onclick: () => press(undo, takeBack) }, "Undo");
   const entry = { device, row: null };
   const takeBack = async () => {
-    const now = await kind.read(change.body, device);
+    const now = kind.held(await kind.ask(change.body, device), device);
     if (JSON.stringify(now) !== JSON.stringify(after)) {
       throw new Error(`this has been changed since, so it is not undone: ${short(command)}`);
     }
