@@ -90,7 +90,7 @@ impl EventLog {
             }
             None => {}
         }
-        // A write past the largest file is its writer's mistake: no disk is full, and none is broken.
+        // A write past the largest file is a mistake of its writer: no disk is full, or broken.
         if error.kind() == io::ErrorKind::FileTooLarge {
             return;
         }

@@ -203,23 +203,6 @@ fn window_is_named_for_one_task_with_a_long_queue() {
     assert_eq!(told.window, None, "it is as was set");
 }
 
-/// The bound that was set is not lost: a policy has it lower for a moment.
-#[test]
-fn a_window_below_what_was_set_may_have_that_again() {
-    let mut bench = Bench::new(config(&fifo::ALGORITHM, 128, 4), &[Client::new(1, WEB, 32)]);
-    let mut reports = bench.seconds(5);
-    for report in &mut reports {
-        let device = &mut report.devices[0];
-        device.window.policy = "latency".into();
-        device.window.depth_set = 32;
-        assert_eq!((device.window.depth, device.queue.window_depth), (4, 4));
-    }
-    let told = ask(&bench, &reports, Some("/vms/web"));
-    let effect = "the disk may always hold 32";
-    let given = &told.explained.causes[0].remedies;
-    assert!(given.iter().any(|remedy| remedy.effect == effect), "{given:#?}");
-}
-
 #[test]
 fn a_narrowed_window_is_told_with_its_reason() {
     let mut bench = Bench::new(config(&fifo::ALGORITHM, 128, 4), &[Client::new(1, WEB, 32)]);
