@@ -39,7 +39,7 @@ install: ## what 'make build' made: binary, mount helpers, manual, completions, 
 	$(BINARY) completions bash >$(SHARE)/bash-completion/completions/iopace
 	$(BINARY) completions zsh >$(SHARE)/zsh/site-functions/_iopace
 	$(BINARY) completions fish >$(SHARE)/fish/vendor_completions.d/iopace.fish
-	for unit in iopace.service iopace-mount@.service; do \
+	for unit in iopace.service iopace-mount@.service iopace-govern@.service; do \
 	  sed 's|/usr/bin/iopace|$(PREFIX)/bin/iopace|' contrib/systemd/$$unit >$(UNITS)/$$unit || exit 1; \
 	done
 	install -D -m 0644 -t $(LIB)/sysusers.d contrib/sysusers.d/iopace.conf

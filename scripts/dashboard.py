@@ -227,6 +227,36 @@ def remedy(daemon, page):
     page.wait("no limit", lambda: held() == before)
 
 
+def unknown(daemon, page):
+    """A remedy of a kind that the page does not know has no button, and nothing is sent for it."""
+    page.js("""
+        const real = window.fetch;
+        const remedy = (kind) => ({ command: `iopace ${kind}`, effect: "", price: "",
+            change: { kind, body: { path: "/v1/exports", group: "/vms/db", file: "io.max" } } });
+        window.posted = [];
+        window.fetch = async (path, options = {}) => {
+            if (options.method === "POST") window.posted.push(path);
+            const answer = await real(path, options);
+            if (!String(path).startsWith("/v1/explain")) return answer;
+            const told = await answer.json();
+            const causes = [{ remedies: ["export", "constructor", "__proto__"].map(remedy) }];
+            for (const device of told.devices) {
+                device.worst = { ...device.explained, group: "/vms/db", summary: "", causes };
+            }
+            return new Response(JSON.stringify(told));
+        };
+        document.dispatchEvent(new Event("visibilitychange"));""")
+    buttons = "[...document.querySelectorAll('#remedies button.primary')]"
+    page.wait("remedies", lambda: page.js(f"return {buttons}.length") == 3, 30)
+    page.wait("they rest", lambda: page.js(f"return {buttons}.every((one) => !one.disabled)"))
+    assert page.js(f"return {buttons}.every((one) => one.offsetParent === null)")
+    page.js(f"{buttons}.forEach((one) => one.click())")
+    page.wait("an error", lambda: page.id("remedy-message").text != "")
+    assert page.js("return window.posted") == [], page.js("return window.posted")
+    page.browser.refresh()
+    page.wait_live()
+
+
 def alarm(daemon, page):
     """A p99 of a second or more is an alarm, where it stands in the tile and in the diagnosis; the
     group has one colour in the list, the table and the legend of the chart."""
@@ -412,7 +442,7 @@ def demo(daemon, page):
     figure(after > 3 * before, (before, after))
 
 
-CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, remedy, alarm, colours,
+CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, remedy, unknown, alarm, colours,
           limit, refusals, keyboard, sizes, restart, demo]
 
 

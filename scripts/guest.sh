@@ -11,6 +11,7 @@
 #              synced are compared after another boot
 #   groups     a mount whose rules map cgroups of version 2, with writers in four of them
 #   containers a limit of the kernel for a cgroup, held through a mount for buffered writes
+#   govern     a cgroup that gives way to another one, by `iopace govern` and without it
 #   machine    ext4 on an export that is the guest's own disk over vhost-user, with two queues; the
 #              daemon is killed four times meanwhile, and goes on with the requests in flight
 #   ublk       ext4 on a block device of ublk_drv, whose daemon is killed under fio, while another
@@ -25,8 +26,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|machine|" \
-        "ublk|insert|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|govern|" \
+        "machine|ublk|insert|tests]" >&2
     exit 2
 }
 format=table
@@ -36,9 +37,10 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers machine ublk insert tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers govern machine ublk insert
+    tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | containers | machine | ublk | insert | tests) parts=("$1") ;;
+boot | reset | groups | containers | govern | machine | ublk | insert | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -150,7 +152,7 @@ initramfs() {
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/{groups,containers,ublk,insert}.sh "$root/"
+    cp scripts/guest/{groups,containers,govern,ublk,insert}.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
@@ -225,10 +227,11 @@ lines() {
     tr -d '\r' <"$run/console" | grep -E "$1" || true
 }
 
-# One guest on empty disks that has nothing to complain of: `once JOB LINES`, those that are shown.
+# One guest on empty disks that has nothing to complain of: `once JOB LINES [OPTIONS]`, with the
+# lines that are shown.
 once() {
     rm -f "$run"/[abcd]
-    boot "$1"
+    boot "$1" "${@:3}"
     await '^DONE' || return 1
     gone
     lines "^(WRONG|$2)" >&3
@@ -299,6 +302,13 @@ machine() {
     grep -q '^DONE 0' "$run/console"
 }
 
+# With a disk that is slow, as a guest's own disks are as fast as memory.
+governed() {
+    truncate -s 400M "$run/slow"
+    once govern 'SHOW' -device virtio-blk-pci,drive=slow,serial=slow \
+        -drive "file=$run/slow,if=none,id=slow,format=raw,throttling.iops-total=400"
+}
+
 # Seconds since a moment in microseconds, with one digit.
 tenths() {
     local tenths=$(((${EPOCHREALTIME/./} - $1) / 100000))
@@ -311,6 +321,7 @@ part() {
     logwrites-*) once "$1" 'mark' ;;
     reset) reset ;;
     groups | containers) once "$1" 'SHOW' ;;
+    govern) governed ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
     insert) once insert 'insert:' ;;

@@ -180,6 +180,8 @@ machine() {
 . /groups.sh
 # shellcheck source=scripts/guest/containers.sh
 . /containers.sh
+# shellcheck source=scripts/guest/govern.sh
+. /govern.sh
 # shellcheck source=scripts/guest/ublk.sh
 . /ublk.sh
 # shellcheck source=scripts/guest/insert.sh
@@ -189,6 +191,7 @@ case $job in
 boot) finish ;;
 groups) groups ;;
 containers) containers ;;
+govern) govern ;;
 machine) machine ;;
 ublk) ublk ;;
 insert) insert_job ;;

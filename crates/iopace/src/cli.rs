@@ -4,6 +4,7 @@ mod attach;
 mod calibrate;
 mod config;
 mod export;
+mod govern;
 mod group;
 mod insert;
 mod live;
@@ -26,6 +27,7 @@ pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
 pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
+pub use govern::GovernArgs;
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -124,6 +126,8 @@ pub enum Command {
     Config(ConfigCommand),
     /// Run a program so that all others keep their latency, and be done in time
     Nice(Box<NiceArgs>),
+    /// Hold cgroups back while others wait for disks, by the kernel alone
+    Govern(GovernArgs),
     /// See what devices, groups and tasks do, as it happens, and why they wait
     Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')

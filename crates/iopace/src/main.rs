@@ -10,6 +10,7 @@
 mod address;
 mod attach;
 mod calibrate;
+mod cgroup_limits;
 mod cli;
 mod config;
 mod configuration;
@@ -19,6 +20,7 @@ mod events;
 mod explain;
 mod export;
 mod generate;
+mod govern;
 mod group;
 mod http;
 mod insert;
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
             Ok(status) => return ExitCode::from(status),
             Err(failure) => Err(failure),
         },
+        Command::Govern(args) => govern::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),

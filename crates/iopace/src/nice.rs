@@ -28,6 +28,7 @@ use crate::cli::{Deadline, NiceArgs};
 use crate::output::{Failure, note};
 use cgroup::Cgroup;
 use child::Program;
+pub use drive::words;
 use drive::{Means, NiceDrive, Start};
 use iopace_core::goal::Goals;
 use iopace_core::group::Class;

@@ -127,7 +127,7 @@ fn a_file_stays_open_while_writes_to_it_wait_for_a_limit() {
     done(&place.run(&["export", "add", "web", "--path", "web.img", "--group", "/slow"]), "web");
     // A hundred seconds of writes, each of which waits in the daemon.
     assert_eq!(place.run(&["group", "set", "/slow", "io.max", "web wiops=1"]).status, Some(0));
-    let mut client = open(&socket, "web").expect("opened").into_stream();
+    let mut client = open(socket, "web").expect("opened").into_stream();
     let mut writes = Vec::new();
     for number in 0..100 {
         let (kind, flags) = (wire::CMD_WRITE, wire::CMD_FLAG_FUA);

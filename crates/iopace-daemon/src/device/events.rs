@@ -90,6 +90,10 @@ impl EventLog {
             }
             None => {}
         }
+        // A write past the largest file is a mistake of its writer: no disk is full, or broken.
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            return;
+        }
         let is_full = match disk_error(error) {
             DiskError::NoSpace => true,
             // The disk cannot do such a thing at all: it has not failed.
@@ -211,6 +215,9 @@ mod tests {
         };
         assert!(full_text.starts_with("a write of 4 KiB failed: No space left"), "{full_text}");
         assert!(text.starts_with("a write of 4 KiB failed: Input/output error"), "{text}");
+        // Whoever writes past the largest file is told that, and nobody else.
+        log.write_failed(at(1), extent, &io::Error::from_raw_os_error(libc::EFBIG));
+        assert_eq!(log.kept().len(), 2);
         log.failed(at(1) + FAILURE_EVENTS_EVERY, (Op::Write, extent), &full);
         let last = log.kept().pop().expect("told again").event;
         let DeviceEvent::NoSpace(text) = last else { panic!("{last:?}") };

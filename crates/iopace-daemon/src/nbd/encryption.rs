@@ -42,6 +42,8 @@ struct Outgoing {
     /// Bytes before encryption that they stand for, of which so many were reported as sent.
     plain_len: usize,
     reported: usize,
+    /// The client was told that nothing more comes.
+    is_ended: bool,
 }
 
 /// Encrypted bytes that were received, of which those in the range are not decrypted yet.
@@ -55,7 +57,14 @@ impl Encryption {
     pub(super) fn new(tls: ServerConnection) -> Encryption {
         let peer = tls.peer_certificates().and_then(<[_]>::first);
         let peer = peer.and_then(common_name);
-        let outgoing = Outgoing { tls, cipher: Vec::new(), sent: 0, plain_len: 0, reported: 0 };
+        let outgoing = Outgoing {
+            tls,
+            cipher: Vec::new(),
+            sent: 0,
+            plain_len: 0,
+            reported: 0,
+            is_ended: false,
+        };
         let incoming = Incoming { bytes: vec![0; INPUT_BYTES], filled: 0..0 };
         Encryption { outgoing: Mutex::new(outgoing), incoming: Mutex::new(incoming), peer }
     }
@@ -79,10 +88,13 @@ impl Encryption {
         flags: SendFlags,
     ) -> Result<usize, Errno> {
         let mut outgoing = self.outgoing();
+        if outgoing.is_ended {
+            return Err(Errno::PIPE);
+        }
         if outgoing.sent == outgoing.cipher.len() {
             outgoing.encrypt(pieces).map_err(|_| Errno::PROTO)?;
         }
-        // TLS takes nothing any more once its end is said, or its keys are worn out (TLS 1.2).
+        // TLS takes nothing any more once its keys are worn out (TLS 1.2).
         if outgoing.cipher.is_empty() {
             return Err(Errno::PIPE);
         }
@@ -122,6 +134,7 @@ impl Encryption {
         if outgoing.sent < outgoing.cipher.len() {
             return;
         }
+        outgoing.is_ended = true;
         outgoing.tls.send_close_notify();
         let mut last = Vec::new();
         if outgoing.tls.write_tls(&mut last).is_ok() {

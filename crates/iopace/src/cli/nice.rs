@@ -96,7 +96,7 @@ fn deadline(text: &str) -> Result<Deadline, String> {
     })
 }
 
-fn rate(text: &str) -> Result<BytesPerSec, String> {
+pub(super) fn rate(text: &str) -> Result<BytesPerSec, String> {
     let bare = text.strip_suffix("/s").unwrap_or(text);
     units::parse_size(bare).map(|size| BytesPerSec(size.0))
 }

@@ -73,14 +73,12 @@ impl Document {
     /// Takes the group of a program away, unless another rule names it or somebody else has set
     /// something for it.
     pub fn unset_group(&mut self, path: &str) {
-        let all = self.mounts().into_iter().flat_map(ArrayOfTables::iter_mut);
-        let is_named = |mount: &mut Table| {
+        let names_it = |mount: &Table| {
             let rules = mount.get("rule").and_then(Item::as_array_of_tables);
             let group = |rule: &Table| rule.get("group").and_then(Item::as_str) == Some(path);
             rules.is_some_and(|rules| rules.iter().any(group))
         };
-        let is_named = all.fold(false, |is_named_before, mount| is_named(mount) || is_named_before);
-        if is_named {
+        if self.mounts().is_some_and(|mounts| mounts.iter().any(names_it)) {
             return;
         }
         let Ok(table) = self.group_table(path) else { return };
@@ -152,8 +150,8 @@ group = "/backup"
 
     #[test]
     fn what_others_have_set_for_its_group_stays() {
-        let own = "[group.\"/nice-restic\"]\n\"io.ioprio_class\" = \"default IDLE\"\n\
-                   \"io.weight\" = 50\n";
+        let own = "[[mount]]\ndir = \"/srv\"\n\n[group.\"/nice-restic\"]\n\
+                   \"io.ioprio_class\" = \"default IDLE\"\n\"io.weight\" = 50\n";
         let text = edited(own, |document| {
             let lines = [("io.max", "default bps=7".to_owned())];
             document.set_group("/nice-restic", &lines).expect("set");
@@ -161,7 +159,8 @@ group = "/backup"
         assert!(text.contains("io.weight") && text.contains("bps=7"), "{text}");
         assert!(!text.contains("IDLE"), "{text}");
         let text = edited(&text, |document| document.unset_group("/nice-restic"));
-        assert_eq!(text, "[group.\"/nice-restic\"]\n\"io.weight\" = 50\n");
+        let left = "[[mount]]\ndir = \"/srv\"\n\n[group.\"/nice-restic\"]\n\"io.weight\" = 50\n";
+        assert_eq!(text, left);
         // Another rule names it.
         let named = "[[mount]]\ndir = \"/srv\"\n\n[[mount.rule]]\nprogram = \"a\"\n\
                      group = \"/nice-b\"\n\n[group.\"/nice-b\"]\n\"io.max\" = \"default bps=7\"\n";

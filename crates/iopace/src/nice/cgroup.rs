@@ -9,6 +9,7 @@
 //! The files that are there: `io.weight` or `io.bfq.weight`, and `io.max` for every disk of the
 //! machine. They are written anew when they change and now and then, as systemd may set them back.
 
+use crate::cgroup_limits::{self, FormerLimits, disks};
 use iopace_core::goal::Push;
 use iopace_core::group::{Class, Weight};
 use iopace_daemon::mount_table;
@@ -18,12 +19,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// The least weight, for class idle: the kernel's controller knows no classes.
-const IDLE_WEIGHT: u32 = 1;
-
-/// The most that `io.bfq.weight` takes.
-const BFQ_WEIGHT_MAX: u32 = 1000;
 
 /// How many looks for the scope that was asked for, and the time between them.
 const LOOKS: (u32, std::time::Duration) = (40, std::time::Duration::from_millis(50));
@@ -78,7 +73,7 @@ impl Cgroup {
     }
 
     fn has_any(&self) -> bool {
-        ["io.max", "io.weight", "io.bfq.weight"].iter().any(|file| self.has(file))
+        FormerLimits::has_any(&self.dir)
     }
 
     /// Whether a rate can be held: the file is there, and may be written.
@@ -101,45 +96,12 @@ impl Cgroup {
         let _ = self.set(&free);
     }
 
-    /// Writes what the program has at this moment, to all files and disks that take it.
+    /// Gives the program what it has at this moment, by all files and disks that take it.
     ///
     /// # Errors
     /// A file that is there cannot be written, for a disk perhaps; the others are.
     pub(super) fn set(&self, push: &Push) -> io::Result<()> {
-        let mut result = Ok(());
-        let weight = if push.class == Class::Idle { IDLE_WEIGHT } else { push.weight.get() };
-        let bfq = weight.min(BFQ_WEIGHT_MAX);
-        for (file, weight) in [("io.weight", weight), ("io.bfq.weight", bfq)] {
-            if self.has(file) {
-                result = result.and(self.write_told(file, &format!("default {weight}")));
-            }
-        }
-        if self.has("io.max") {
-            let rate = push.rate.map_or_else(|| "max".to_owned(), |rate| rate.0.to_string());
-            for disk in &self.disks {
-                let text = format!("{disk} rbps={rate} wbps={rate}");
-                result = result.and(self.write_told("io.max", &text));
-            }
-        }
-        result
-    }
-
-    fn write(&self, file: &str, text: &str) -> io::Result<()> {
-        // One call writes one line; a file that is not there is not made.
-        fs::File::options()
-            .write(true)
-            .open(self.dir.join(file))
-            .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-    }
-
-    /// The same with an error that says what could not be written. A disk that is gone, or that
-    /// never had a queue, is none.
-    fn write_told(&self, file: &str, text: &str) -> io::Result<()> {
-        match self.write(file, text) {
-            Err(error) if error.raw_os_error() == Some(19) => Ok(()),
-            Err(error) => Err(io::Error::other(format!("'{text}' to {file}: {error}"))),
-            Ok(()) => Ok(()),
-        }
+        FormerLimits::default().hold(&self.dir, &self.disks, push)
     }
 }
 
@@ -216,7 +178,7 @@ fn directory(root: &Path) -> io::Result<Cgroup> {
     let dir = above.join(format!("{PREFIX}{pid}"));
     fs::create_dir(&dir)?;
     let made = Cgroup::at(dir, true);
-    made.write("cgroup.procs", &pid.to_string())?;
+    cgroup_limits::write(&made.dir, "cgroup.procs", &pid.to_string())?;
     Ok(made)
 }
 
@@ -230,24 +192,6 @@ fn clear_away(above: &Path) {
             let _ = fs::remove_dir(entry.path());
         }
     }
-}
-
-/// The numbers of the disks that can be limited: those with hardware or another disk below.
-fn disks(block: &Path) -> Vec<String> {
-    let mut disks = Vec::new();
-    for entry in fs::read_dir(block).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_memory = ["loop", "ram", "zram"]
-            .iter()
-            .any(|kind| name.to_str().is_some_and(|name| name.starts_with(kind)));
-        let size = fs::read_to_string(entry.path().join("size")).unwrap_or_default();
-        if !is_memory && size.trim() != "0" {
-            let number = fs::read_to_string(entry.path().join("dev"));
-            disks.extend(number.ok().map(|number| number.trim().to_owned()));
-        }
-    }
-    disks.sort();
-    disks
 }
 
 /// Whether a disk of this machine goes by the classes of `ionice`.
@@ -316,16 +260,5 @@ mod tests {
         assert_eq!(of("/sys/fs/cgroup/system.slice/backup.service"), service);
         assert_eq!(of("/sys/fs/cgroup/system.slice/backup.service/main"), service);
         assert_eq!(of("/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope"), None);
-    }
-
-    #[test]
-    fn disks_in_memory_are_none() {
-        let dir = tempfile::tempdir().expect("a directory");
-        for (name, size) in [("sda", "8"), ("loop0", "8"), ("zram0", "8"), ("sr0", "0")] {
-            fs::create_dir(dir.path().join(name)).expect("made");
-            fs::write(dir.path().join(name).join("size"), size).expect("written");
-            fs::write(dir.path().join(name).join("dev"), "8:16\n").expect("written");
-        }
-        assert_eq!(disks(dir.path()), ["8:16"]);
     }
 }

@@ -256,7 +256,7 @@ impl<'a> NiceDrive<'a> {
 }
 
 /// What a program has, as in `best effort, weight 400, 20 MiB/s at most`.
-fn words(push: &Push) -> String {
+pub fn words(push: &Push) -> String {
     let class = match push.class {
         Class::Idle => "idle".to_owned(),
         _ if push.weight == Weight::DEFAULT => "best effort".to_owned(),

@@ -134,7 +134,7 @@ function hold(report) {
   }
   if (!edited.window) {
     byId("window-policy").value = window.policy;
-    byId("window-depth").value = String(report.queue.window_depth);
+    byId("window-depth").value = String(window.depth_set);
   }
   const kind = report.model ? `${report.kind} ${report.model}` : report.path || report.kind;
   setText(byId("device-about"), `${kind}${sizeOf(report)}, ${report.io_engine}`);
@@ -208,7 +208,7 @@ function refresh() {
   const isPace = held.pace !== null && byId("pace-policy").value !== held.pace.policy;
   const isWindow =
     byId("window-policy").value !== held.window.policy ||
-    byId("window-depth").value.trim() !== String(held.queue.window_depth);
+    byId("window-depth").value.trim() !== String(held.window.depth_set);
   for (const [form, isChanged] of [["pace", isPace], ["window", isWindow]]) {
     edited[form] = isChanged;
     byId(`${form}-set`).disabled = !isChanged;

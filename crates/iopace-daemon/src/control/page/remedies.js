@@ -7,25 +7,27 @@ import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
 import { clock } from "./format.js";
 import { mark, store } from "./store.js";
 
-/** A remedy that has just come cannot be pressed yet, in ms: somebody may be about to press what
- * was there before. */
+/** When a remedy comes, goes or moves, none can be pressed for this long, in ms: somebody may be
+ * about to press what was there before. */
 const INERT_MS = 700;
 
 /** Changes that can be undone. */
 const DONE_MAX = 8;
 
 /** The line that a file of a group has for a device, or null. */
-async function lineOf({ group, file }, device) {
-  const [report] = await get(`/v1/groups/files?${new URLSearchParams({ group, file })}`);
-  const line = report.text.split("\n").find((line) => line.startsWith(`${device} `));
+function lineOf(text, device) {
+  const line = text.split("\n").find((line) => line.startsWith(`${device} `));
   return line ? line.slice(device.length + 1) : null;
 }
 
-/** By kind: where it is sent, what holds now, and what would bring that back. */
+/** By kind: where it is sent, who is asked before, what of an answer (to that, and to a change) is
+ * what holds, and what would bring that back. */
 const KINDS = {
   group_file: {
     path: () => "/v1/groups/files",
-    read: (body, device) => lineOf(body, device),
+    ask: async ({ group, file }) =>
+      (await get(`/v1/groups/files?${new URLSearchParams({ group, file })}`))[0],
+    held: ({ text }, device) => lineOf(text, device),
     // Keys that are not named keep their value: the line goes first.
     back: ({ group, file }, device, line) => {
       const lines = [`${device} default`, ...(line === null ? [] : [`${device} ${line}`])];
@@ -34,25 +36,22 @@ const KINDS = {
   },
   scheduler: {
     path: (device) => devicePath(device, "/scheduler"),
-    read: async (_, device) => {
-      const { inserted, algorithm, params } = (await get(devicePath(device))).scheduler;
-      return { inserted, algorithm, params };
-    },
+    ask: (_, device) => get(devicePath(device)),
+    held: ({ scheduler: { inserted, algorithm, params } }) => ({ inserted, algorithm, params }),
     back: (_, __, { inserted, algorithm, params }) =>
       inserted ? { action: "configure", algorithm, set: params } : { action: "destroy" },
   },
   pace: {
     path: (device) => devicePath(device, "/pace"),
-    read: async (_, device) => (await get(devicePath(device))).pace.policy,
+    ask: (_, device) => get(devicePath(device)),
+    held: ({ pace }) => pace.policy,
     back: (_, __, policy) => ({ policy }),
   },
   window: {
     path: (device) => devicePath(device, "/window"),
-    read: async (_, device) => {
-      const { window } = await get(devicePath(device));
-      // The depth that was set: a policy has less of it for a while.
-      return { policy: window.policy, depth: window.depth_set };
-    },
+    ask: (_, device) => get(devicePath(device)),
+    // The depth that was set: what the policy has at the moment may be less.
+    held: ({ window }) => ({ policy: window.policy, depth: window.depth_set }),
     back: (_, __, held) => held,
   },
 };
@@ -62,6 +61,10 @@ let onChange = () => {};
 /** Rows of remedies by command. */
 let rows = new Map();
 let done = [];
+/** The timer that ends the time in which no remedy can be pressed, or null. */
+let inert = null;
+/** Buttons whose change is under way. */
+const busy = new Set();
 
 /** Sets up; `changed()` is called when something was set or undone. */
 export function buildRemedies(changed) {
@@ -77,6 +80,7 @@ function say(text, isError = false) {
 
 /** Carries out what a button is for; one at a time. */
 async function press(button, act) {
+  busy.add(button);
   button.disabled = true;
   say("");
   try {
@@ -84,20 +88,37 @@ async function press(button, act) {
   } catch (error) {
     say(error.text || error.message, true);
   }
+  busy.delete(button);
   button.disabled = false;
+  enable();
   onChange();
+}
+
+/** Lets the remedies be pressed, but for those under way and in the time in which none can be. */
+function enable() {
+  for (const { button } of rows.values()) {
+    button.disabled = inert !== null || busy.has(button);
+  }
+}
+
+/** No remedy can be pressed for a moment. */
+function holdStill() {
+  clearTimeout(inert);
+  inert = setTimeout(() => {
+    inert = null;
+    enable();
+  }, INERT_MS);
 }
 
 async function carryOut({ change, command }, device) {
   const kind = KINDS[change.kind];
-  const before = await kind.read(change.body, device);
-  await post(kind.path(device), change.body);
-  const after = await kind.read(change.body, device);
+  const before = kind.held(await kind.ask(change.body, device), device);
+  const after = kind.held(await post(kind.path(device), change.body), device);
   mark(device, short(command));
   const undo = el("button", { type: "button", onclick: () => press(undo, takeBack) }, "Undo");
   const entry = { device, row: null };
   const takeBack = async () => {
-    const now = await kind.read(change.body, device);
+    const now = kind.held(await kind.ask(change.body, device), device);
     if (JSON.stringify(now) !== JSON.stringify(after)) {
       throw new Error(`this has been changed since, so it is not undone: ${short(command)}`);
     }
@@ -129,11 +150,9 @@ function newRow(remedy, device) {
   const label = `Do it: ${remedy.command}`;
   const button = el("button", { type: "button", class: "primary", "aria-label": label }, "Do it");
   button.addEventListener("click", () => press(button, () => carryOut(row.remedy, device)));
-  button.disabled = true;
-  setTimeout(() => (button.disabled = false), INERT_MS);
   show(button, isKnown);
   const line = el("div", { class: "command" }, button, code, isKnown ? copyButton(code) : null);
-  const row = { node: el("li", {}, line, about), about, remedy };
+  const row = { node: el("li", {}, line, about), about, button, remedy };
   return row;
 }
 
@@ -147,7 +166,12 @@ export function drawRemedies(remedies, device) {
     setText(row.about, `${remedy.effect}; price: ${remedy.price}`);
     kept.set(key, row);
   }
+  const isMoved = [...kept.keys()].join("\n") !== [...rows.keys()].join("\n");
   rows = kept;
+  if (isMoved) {
+    holdStill();
+  }
+  enable();
   arrange(byId("remedies"), [...kept.values()].map(({ node }) => node));
   drawDone();
 }

@@ -146,3 +146,20 @@ fn limits_that_are_both_used_up_are_both_told() {
     let wanted: Vec<String> = wanted.iter().map(|value| format!("{web} 'disk {value}'")).collect();
     assert_eq!(commands, wanted.iter().map(|command| &**command).collect());
 }
+
+/// The bound that was set is not lost: a policy has it lower for a moment.
+#[test]
+fn a_window_below_what_was_set_may_have_that_again() {
+    let mut bench = Bench::new(config(&fifo::ALGORITHM, 128, 4), &[Client::new(1, WEB, 32)]);
+    let mut reports = bench.seconds(5);
+    for report in &mut reports {
+        let device = &mut report.devices[0];
+        device.window.policy = "latency".into();
+        device.window.depth_set = 32;
+        assert_eq!((device.window.depth, device.queue.window_depth), (4, 4));
+    }
+    let told = ask(&bench, &reports, Some("/vms/web"));
+    let effect = "the disk may always hold 32";
+    let given = &told.explained.causes[0].remedies;
+    assert!(given.iter().any(|remedy| remedy.effect == effect), "{given:#?}");
+}
