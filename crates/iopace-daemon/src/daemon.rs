@@ -6,7 +6,7 @@ use crate::device_table::DeviceList;
 use crate::dirty::Manager;
 use crate::exports::{ExportTable, Frontend, Renewal};
 use crate::fuse::image::{self, Attached, Images};
-use crate::fuse::mounts::{self, Mounts};
+use crate::fuse::mounts::{self, ForgetDevice, Mounts};
 use crate::fuse::raise_descriptors;
 use crate::fuse::session::Ended;
 use crate::groups::Groups;
@@ -130,7 +130,7 @@ impl Daemon {
         });
         let Daemon { config, mounts, images, exports, .. } = &*daemon;
         let show = |place| image::start(images, config, exports, place);
-        let started = mounts::start(mounts, config, &daemon.groups, prepared)
+        let started = mounts::start(mounts, config, (&daemon.groups, &forgets(&daemon)), prepared)
             .and_then(|()| shown.map_or(Ok(()), show));
         if let Err(error) = started {
             daemon.shutdown();
@@ -294,7 +294,9 @@ impl Daemon {
                 report.unflushed.push((device.info().name.clone(), error));
             }
         }
-        self.mounts.forget();
+        self.mounts.forget(&|name| {
+            self.forget_device(name);
+        });
         self.images.forget();
         self.ublk.forget();
         self.live.stop();
@@ -302,6 +304,16 @@ impl Daemon {
         self.timers.stop();
         report
     }
+}
+
+/// Has a daemon, as long as it is there, forget the device of a mount that has ended.
+fn forgets(daemon: &Arc<Daemon>) -> Arc<ForgetDevice<'static>> {
+    let daemon = Arc::downgrade(daemon);
+    Arc::new(move |name| {
+        if let Some(daemon) = daemon.upgrade() {
+            daemon.forget_device(name);
+        }
+    })
 }
 
 /// Reads who is whose subordinate, before there is a mount, which may be over `/etc`. Without

@@ -134,17 +134,23 @@ impl Daemon {
 
     /// Everybody forgets a device, whose data are durable, and its file is closed.
     pub(crate) fn let_go(&self, name: &str) -> RemovedDevice {
-        let Some(device) = self.device(name) else { return RemovedDevice::Closed };
-        self.groups.remove_device(name);
-        self.dirty.remove(&*device);
-        self.added().remove(name);
-        self.unflushed().remove(name);
+        let Some(device) = self.forget_device(name) else { return RemovedDevice::Closed };
         let open = device.let_go();
         drop(device);
         match wait_until(CLOSE_PATIENCE, || open.strong_count() == 0) {
             true => RemovedDevice::Closed,
             false => RemovedDevice::Closing,
         }
+    }
+
+    /// Everybody forgets a device, whose data are durable; its file is open as long as the result.
+    pub(crate) fn forget_device(&self, name: &str) -> Option<Arc<dyn Device>> {
+        let device = self.device(name)?;
+        self.groups.remove_device(name);
+        self.dirty.remove(&*device);
+        self.added().remove(name);
+        self.unflushed().remove(name);
+        Some(device)
     }
 
     /// Clients see an export of a device that is open.

@@ -2,6 +2,7 @@
 
 use iopace_daemon::figures::shell_word;
 use iopace_daemon::printable::is_commanding;
+use rustix::process::geteuid;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -56,10 +57,20 @@ pub fn ending(pid: u32, verb: &str) -> String {
     }
 }
 
-/// Whether a process runs the program that this one runs.
+/// Whether a process runs the program that this one runs, as root or as the same user: anybody else
+/// may start it as well, with files of his open, so as not to be told of.
 pub fn is_iopace(pid: u32) -> bool {
     let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
-    program("self").is_some_and(|own| program(&pid.to_string()) == Some(own))
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    is_trusted(&status, geteuid().as_raw())
+        && program("self").is_some_and(|own| program(&pid.to_string()) == Some(own))
+}
+
+/// Whether all users of a process, as `/proc/PID/status` has them, are root or this one.
+fn is_trusted(status: &str, own: u32) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let is_known = |uid: &str| uid.parse().is_ok_and(|uid: u32| uid == 0 || uid == own);
+    line.is_some_and(|line| line.split_whitespace().all(is_known))
 }
 
 #[cfg(test)]
@@ -79,6 +90,16 @@ mod tests {
         // In the C locale bash writes what it cannot say as \u202e.
         let shown = String::from_utf8_lossy(&utf8).replace("\\u202E", "\u{202e}");
         assert_eq!(shown, hostile);
+    }
+
+    #[test]
+    fn a_process_of_a_stranger_is_not_believed_to_be_ours() {
+        assert!(is_iopace(std::process::id()));
+        let status = |uids: &str| format!("Name:\tiopace\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n");
+        assert!(is_trusted(&status("0\t0\t0\t0"), 1000));
+        assert!(is_trusted(&status("1000\t1000\t1000\t1000"), 1000));
+        assert!(!is_trusted(&status("1000\t1000\t1000\t1000"), 0));
+        assert!(!is_trusted(&status("1001\t0\t0\t0"), 1000) && !is_trusted("", 0));
     }
 
     #[test]

@@ -5,7 +5,6 @@ pub mod helper;
 use crate::cli::UnmountArgs;
 use crate::mount::quoted_path;
 use crate::output::{Failure, note, note_over, print};
-use crate::pasted::is_iopace;
 use crate::paths::runtime_dirs;
 use crate::units;
 use iopace_daemon::control::Client;
@@ -16,7 +15,6 @@ use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use iopace_daemon::mount_table::{self, Entry};
 use rustix::process::geteuid;
-use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::mpsc;
@@ -25,9 +23,6 @@ use std::time::Duration;
 
 /// How often it is looked whether the daemon has let go.
 const STEP: Duration = Duration::from_millis(50);
-
-/// So many looks at what an ended mount has open still: some milliseconds are usual.
-const CLOSED_LOOKS: u32 = 100;
 
 /// The harm that may come of it.
 const LAZILY: &str =
@@ -273,7 +268,6 @@ fn wait(
     let steps = patience.as_millis() / STEP.as_millis();
     for step in 0..steps {
         if !seen.is_held() {
-            wait_until_closed(&seen.record);
             if shows && step > 0 {
                 note_over(format_args!(""));
             }
@@ -301,25 +295,6 @@ fn wait(
         progress(&seen.record),
         quoted_path(path)
     )))
-}
-
-/// The last threads of a mount end after its record: until then they keep the file system below
-/// busy, and who unmounts that next would be refused.
-fn wait_until_closed(record: &Record) {
-    for _ in 0..CLOSED_LOOKS {
-        if !is_open(record) {
-            return;
-        }
-        // SLEEP: the kernel tells nobody that a file is closed.
-        thread::sleep(STEP);
-    }
-}
-
-/// Whether the daemon has anything open at or below the directory, as far as that can be seen.
-fn is_open(record: &Record) -> bool {
-    let open = fs::read_dir(format!("/proc/{}/fd", record.pid)).into_iter().flatten().flatten();
-    let mut links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-    is_iopace(record.pid) && links.any(|path| path.starts_with(&record.directory))
 }
 
 /// What is still to be written, as far as the daemon says.

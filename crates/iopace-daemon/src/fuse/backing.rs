@@ -131,6 +131,11 @@ impl Backing {
         self.inflight.end();
     }
 
+    /// The device alone; all else ends.
+    pub(crate) fn into_device(self) -> Arc<dyn Device> {
+        self.device
+    }
+
     /// How many requests were for names, attributes and space.
     pub(crate) fn passed_count(&self) -> u64 {
         self.passed_count.load(Relaxed)

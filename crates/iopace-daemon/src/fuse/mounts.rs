@@ -3,6 +3,11 @@
 //! A mount over a directory hides from us what we need ourselves if it lies in there: what would
 //! make us wait for our own answer is refused before anything is mounted.
 
+mod ending;
+
+pub(crate) use ending::ForgetDevice;
+use ending::ended_outside;
+
 use super::backing::Backing;
 use super::claiming::claim;
 use super::closing;
@@ -61,6 +66,8 @@ pub struct Mounts {
     all: Mutex<Vec<Mount>>,
     /// How many are mounted; none if there was none yet.
     live: watch::Sender<Option<usize>>,
+    /// Held while one that has ended closes its files: the daemon does not end before its record.
+    closing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -75,15 +82,15 @@ struct Mount {
     /// The callers, each with the group that pays.
     who: Arc<Who>,
     /// Nobody else mounts the directory as long as this is open.
-    _claim: Claim,
-    /// Removed when all is durable and let go of: dropped last, as who unmounts waits for it and
-    /// may mount the directory again at once.
-    _record: Option<Kept>,
+    claim: Claim,
+    /// Removed when all is durable and closed: dropped last, as who unmounts waits for it and may
+    /// mount the directory again at once, or unmount the file system below.
+    record: Option<Kept>,
 }
 
 impl Default for Mounts {
     fn default() -> Mounts {
-        Mounts { all: Mutex::default(), live: watch::Sender::new(None) }
+        Mounts { live: watch::Sender::new(None), all: Mutex::default(), closing: Mutex::default() }
     }
 }
 
@@ -219,14 +226,14 @@ fn open_at(path: &Path, full: &Path) -> Result<OpenDirectory, MountError> {
     Ok(opened)
 }
 
-/// Mounts what was prepared.
+/// Mounts what was prepared. When a mount has ended, the daemon is told to forget its device.
 ///
 /// # Errors
 /// The first that could not be mounted; those before it are for [`Mounts::end`].
 pub(crate) fn start(
     mounts: &Arc<Mounts>,
     config: &DaemonConfig,
-    groups: &Arc<Groups>,
+    (groups, forget_device): (&Arc<Groups>, &Arc<ForgetDevice<'static>>),
     prepared: Vec<Prepared>,
 ) -> Result<(), StartError> {
     for mount in prepared {
@@ -234,13 +241,14 @@ pub(crate) fn start(
         if !config.notes.is_heard() {
             return Err(MountError::GivenUp(mount.directory).into());
         }
-        start_one((mounts, config, groups), mount)?;
+        start_one((mounts, config, groups), Arc::clone(forget_device), mount)?;
     }
     Ok(())
 }
 
 fn start_one(
     (mounts, whole, groups): (&Arc<Mounts>, &DaemonConfig, &Arc<Groups>),
+    forget_device: Arc<ForgetDevice<'static>>,
     mount: Prepared,
 ) -> Result<(), StartError> {
     let Prepared { config, directory, mountpoint, root, mut claim, mut region, flags, backing } =
@@ -260,7 +268,7 @@ fn start_one(
     let mut all = mounts.all();
     let on_end = move || {
         if let Some(mounts) = this.upgrade() {
-            ended_outside(&mounts, &at);
+            ended_outside(&mounts, &at, &*forget_device);
         }
     };
     let tree = Arc::clone(&served.0);
@@ -295,38 +303,18 @@ fn start_one(
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));
-    all.push(Mount { place, device, session, backing, tree, who, _record: record, _claim: claim });
+    all.push(Mount { place, device, session, backing, tree, who, claim, record });
     mounts.live.send_modify(|live| *live = Some(live.unwrap_or_default() + 1));
     Ok(())
-}
-
-/// A mount has ended. If it was not we who ended it, what it wrote is made durable here.
-fn ended_outside(mounts: &Mounts, at: &Path) {
-    let is_ours = |mount: &&mut Mount| mount.place.mountpoint == at;
-    // While `end` waits for it, the session is there no more.
-    let session = mounts.all().iter_mut().find(is_ours).and_then(|mount| mount.session.take());
-    let Some(session) = session else { return };
-    tracing::info!("{} was unmounted", at.display());
-    session.let_go();
-    let give_up = |mount: &Mount| {
-        mount.backing.give_up();
-        Arc::clone(&mount.backing.device)
-    };
-    let is_there = |mount: &&Mount| mount.place.mountpoint == at;
-    let device = mounts.all().iter().find(is_there).map(give_up);
-    if let Some(device) = device
-        && let Err(error) = device.flush_all()
-    {
-        let name = &device.info().name;
-        tracing::error!(%error, "{name}: not everything could be made durable");
-    }
-    mounts.all().retain(|mount| mount.place.mountpoint != at);
-    mounts.live.send_modify(|live| *live = live.map(|live| live - 1));
 }
 
 impl Mounts {
     fn all(&self) -> MutexGuard<'_, Vec<Mount>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closing(&self) -> MutexGuard<'_, ()> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is mounted, and how it stands.
@@ -378,9 +366,11 @@ impl Mounts {
         })
     }
 
-    /// All is durable: the records go, and the directories may be mounted by others.
-    pub(crate) fn forget(&self) {
-        self.all().clear();
+    /// All is durable: files are closed, the records go, and others may mount the directories.
+    pub(crate) fn forget(&self, forget_device: &ForgetDevice<'_>) {
+        let _closing = self.closing();
+        let ended = std::mem::take(&mut *self.all());
+        ended.into_iter().for_each(|mount| mount.close(forget_device));
     }
 
     /// Takes all of them out of sight and cuts them, when there is no time to end in order.

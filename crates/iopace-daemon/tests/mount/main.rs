@@ -1,6 +1,7 @@
 //! A directory mounted through a device: real programs' calls on real files.
 
 mod caps;
+mod closed;
 mod cold;
 mod default;
 mod errors;

@@ -47,7 +47,7 @@ fn of_directory(directory: &DirectoryReport) -> String {
         printable::name(&directory.options)
     );
     for layer in &directory.layers {
-        let _ = writeln!(text, "  {}", of_layer(layer));
+        let _ = writeln!(text, "  {}", printable::name(&of_layer(layer)));
     }
     if directory.layers.is_empty() {
         text.push_str("  on no disk that the kernel knows\n");

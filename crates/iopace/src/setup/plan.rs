@@ -2,7 +2,7 @@
 
 use super::facts::SetupFacts;
 use super::record::{MadeFile, SetupRecord};
-use super::root::{SetupRoot, Standing};
+use super::root::{SetupRoot, Standing, WRITABLE};
 use super::services::{order_of, template};
 use super::systemd::{Systemd, escaped, unit_of};
 use super::{services, texts};
@@ -10,7 +10,10 @@ use crate::output::Failure;
 use crate::pasted::shell;
 use iopace_daemon::printable;
 use iopace_daemon::runtime_files::RuntimeDir;
+use rustix::process::geteuid;
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The files and commands, in their order.
@@ -170,7 +173,7 @@ fn units(facts: &SetupFacts, root: &SetupRoot) -> Result<Vec<(PathBuf, MadeFile)
 fn own_binary() -> Result<String, Failure> {
     let path = std::env::current_exe().and_then(|path| path.canonicalize());
     let path = path.map_err(|error| Failure::new(format!("this binary: {error}")))?;
-    let is_safe = path.parent().is_some_and(RuntimeDir::is_safe_parent);
+    let is_safe = path.parent().is_some_and(RuntimeDir::is_safe_parent) && is_ours_alone(&path);
     match path.to_str().filter(|text| !text.contains(['%', '"', '\'', '\\', ' ', '$', '\n'])) {
         Some(text) if is_safe => Ok(text.to_owned()),
         _ => Err(Failure::new(format!(
@@ -179,6 +182,14 @@ fn own_binary() -> Result<String, Failure> {
             path.display()
         ))),
     }
+}
+
+/// Whether nobody but root and we can write to a file, which no link is.
+fn is_ours_alone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        let is_own = found.uid() == 0 || found.uid() == geteuid().as_raw();
+        is_own && found.is_file() && found.mode() & WRITABLE == 0
+    })
 }
 
 fn found(facts: &SetupFacts) -> Vec<String> {

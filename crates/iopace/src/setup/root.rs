@@ -28,7 +28,7 @@ const OTHERS: Mode = Mode::ROTH.union(Mode::XOTH);
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
 
 /// Bits of a mode that let others write: group and everybody.
-const WRITABLE: u32 = 0o022;
+pub(super) const WRITABLE: u32 = 0o022;
 
 /// An open root directory.
 #[derive(Debug)]

@@ -80,8 +80,8 @@ impl Region {
     }
 
     /// Everybody who uses something of it, but this process, the command that started it, and
-    /// daemons of ours: one that goes on for other mounts keeps the directory of a mount that has
-    /// ended open. Ends in time, and says who was not looked at.
+    /// daemons of ours that have it open only, as one whose mount has ended has for a moment. Ends
+    /// in time, and says who was not looked at.
     pub(crate) fn users(&mut self, patience: Duration) -> Looked {
         self.namespaces = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
         self.asked.clear();
