@@ -12,6 +12,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Results are read from the output: no colours in it, and no snapshot written by a test.
 export CARGO_TERM_COLOR=never NO_COLOR=1 INSTA_UPDATE=no
+# What a second build would need is not kept where there was no first one: it takes as much disk as
+# the build itself.
+[ -e "${CARGO_TARGET_DIR:-target}/debug" ] || export CARGO_INCREMENTAL=0
 
 finish() {
     echo

@@ -8,6 +8,8 @@
 //! comes before anything that others see.
 
 mod error;
+#[cfg(test)]
+mod tests;
 mod undo;
 
 pub use error::ExportError;

@@ -271,8 +271,7 @@ fn start_one(
             ended_outside(&mounts, &at, &*forget_device);
         }
     };
-    let tree = Arc::clone(&served.0);
-    let seen = Arc::clone(&tree);
+    let (tree, seen) = (Arc::clone(&served.0), Arc::clone(&served.0));
     let is_emulated = backing.is_emulated();
     let on_start = |notifier, control, place: &Place| {
         if !is_emulated {
