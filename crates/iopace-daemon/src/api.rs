@@ -80,12 +80,15 @@ pub struct DaemonReport {
     /// The control socket, an absolute path, if there is one: for `--control`.
     #[serde(default)]
     pub control: Option<String>,
-    /// The loopback port, if there is one.
+    /// The loopback port, if there is one: this API and the dashboard for browsers.
     #[serde(default)]
     pub http: Option<HttpReport>,
+    /// The port of the metrics alone, if there is one.
+    #[serde(default)]
+    pub metrics: Option<HttpReport>,
 }
 
-/// Where this API and the dashboard are served to browsers on this machine.
+/// Where something is served over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HttpReport {
     /// The address, as `127.0.0.1:8080`.

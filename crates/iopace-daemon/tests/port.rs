@@ -2,13 +2,13 @@
 
 mod support;
 
-use iopace_daemon::control::{self, Port, Server, Token};
+use iopace_daemon::control::{self, Port, Ports, Server, Token};
 use iopace_daemon::daemon::Daemon;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use support::{Running, emulated};
@@ -25,12 +25,25 @@ struct Open {
 
 impl Open {
     fn new() -> Open {
+        Open::with(|address, file| {
+            let port = Port::bind(address, file, false).expect("bound");
+            (port.address(), Ports { api: Some(port), ..Ports::default() })
+        })
+    }
+
+    /// With a port of the metrics alone.
+    fn metrics() -> Open {
+        Open::with(|address, file| {
+            let port = Port::bind_metrics(address, file).expect("bound");
+            (port.address(), Ports { metrics: Some(port), ..Ports::default() })
+        })
+    }
+
+    fn with(bind: impl Fn(SocketAddr, &Path) -> (SocketAddr, Ports)) -> Open {
         let running = Running::start(emulated("null"), |_| {});
         let file = running.folder.path().join("token");
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let port = Port::bind(address, &file, false).expect("bound");
+        let (address, ports) = bind(SocketAddr::from(([127, 0, 0, 1], 0)), &file);
         let server = Server::bind(&running.folder.path().join("iopace.ctl")).expect("bound");
-        let address = port.address();
         let token = Token::find(&file).expect("made").secret().to_owned();
         let (stop, stopped) = oneshot::channel::<()>();
         let daemon: Arc<Daemon> = Arc::clone(&running.daemon);
@@ -39,7 +52,7 @@ impl Open {
             let until = async {
                 let _ = stopped.await;
             };
-            let run = control::run(daemon, Some(server), Some(port), until);
+            let run = control::run(daemon, Some(server), ports, until);
             runtime.expect("a runtime").block_on(run).expect("served");
         });
         Open { running, address, token, stop: Some(stop), thread: Some(thread) }
@@ -116,6 +129,33 @@ fn the_api_needs_the_token_and_the_page_does_not() {
         let answer = open.ask(&format!("GET {path}"), &[&host]);
         assert!(!answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
     }
+}
+
+#[test]
+fn a_token_of_metrics_opens_nothing_else() {
+    let mut open = Open::metrics();
+    let bearer = open.bearer();
+    // Whoever scrapes may know the machine by any name.
+    let named = "host: nas.example:9100";
+    let answer = open.ask("GET /metrics", &[named, &bearer]);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("iopace_"), "{answer}");
+    let answer = open.ask("GET /metrics", &[named]);
+    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("--metrics-token-file"));
+    assert!(open.ask("POST /metrics", &[named, &bearer]).starts_with("HTTP/1.1 405 "));
+    for path in ["/v1/status", "/", "/static/page.js", "/metrics/", "/metrics/..%2fv1/status"] {
+        let what = format!("GET {path}");
+        let answer = open.ask(&what, &[named, &bearer]);
+        assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("GET /metrics"), "{answer}");
+        assert!(open.ask(&what, &[named]).starts_with("HTTP/1.1 401 "), "{path}");
+    }
+    let change = r#"{"action":"insert","algorithm":"rr"}"#;
+    let length = format!("content-length: {}\r\n\r\n{change}", change.len());
+    let answer = open.ask("POST /v1/devices/disk/scheduler", &[named, &bearer, &length]);
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(!open.running.daemon.devices()[0].status().engine.inserted);
+    let file = open.file();
+    open.end();
+    assert!(file.exists(), "Prometheus goes on with it after a restart");
 }
 
 #[test]

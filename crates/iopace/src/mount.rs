@@ -101,9 +101,7 @@ fn welcome(daemon: &Daemon, doors: &Doors, log: Option<&PathBuf>) -> String {
     if let Some(log) = log {
         let _ = writeln!(text, "log: {}", log.display());
     }
-    if let Some(url) = doors.dashboard(log.is_none() && std::io::stdout().is_terminal()) {
-        let _ = writeln!(text, "dashboard: {url}");
-    }
+    text.push_str(&doors.ports(log.is_none() && std::io::stdout().is_terminal()));
     if let Some(control) =
         doors.control().filter(|control| control.parent() != Some(&*runtime_dir()))
     {

@@ -13,7 +13,7 @@ use crate::output::{Failure, print};
 use crate::paths::{CONTROL, CONTROL_ENDING, SocketDir, runtime_dir};
 use crate::units;
 use iopace_daemon::config::{DaemonConfig, Listen};
-use iopace_daemon::control::{self, Controlled, Port, Server};
+use iopace_daemon::control::{self, Controlled, Ports, Server};
 use iopace_daemon::daemon::{Daemon, ShutdownReport, StartError};
 use iopace_daemon::printable::quoted;
 use plan::Control;
@@ -32,7 +32,7 @@ const KILLED: u8 = 130;
 /// Where a daemon is controlled and watched.
 pub struct Doors {
     control: Option<Server>,
-    port: Option<Port>,
+    ports: Ports,
 }
 
 impl Doors {
@@ -41,10 +41,17 @@ impl Doors {
         self.control.as_ref().map(Server::path)
     }
 
-    /// Where a browser finds the dashboard. The token is told to a terminal only: what goes
-    /// anywhere else is kept in journals and logs.
-    pub fn dashboard(&self, is_terminal: bool) -> Option<String> {
-        self.port.as_ref().map(|port| port.url(is_terminal))
+    /// Where a browser finds the dashboard, and what scrapes the metrics: a line each. The token is
+    /// told to a terminal only: what goes anywhere else is kept in journals and logs.
+    pub fn ports(&self, is_terminal: bool) -> String {
+        let mut text = String::new();
+        if let Some(port) = &self.ports.api {
+            let _ = writeln!(text, "dashboard: {}", port.url(is_terminal));
+        }
+        if let Some(port) = &self.ports.metrics {
+            let _ = writeln!(text, "metrics: http://{}/metrics", port.address());
+        }
+        text
     }
 }
 
@@ -97,7 +104,7 @@ pub fn run_plan(
     let plan = given::taken(plan)?;
     let directory =
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
-    let http = plan.http.clone();
+    let wanted = plan.ports.clone();
     let own = format!("{}.{CONTROL_ENDING}", plan.socket_name);
     let (mut config, control) = bind(plan, directory.as_ref())?;
     let beside = match (&control, &directory) {
@@ -105,10 +112,10 @@ pub fn run_plan(
         (None, Some(directory)) => directory.path().join(own),
         (None, None) => own.into(),
     };
-    let port = http.map(|http| http.bind(&beside)).transpose()?;
+    let ports = wanted.bind(&beside)?;
     config.runtime = directory.as_ref().map(|directory| directory.path().to_owned());
     let daemon = Daemon::start(config).map_err(Failure::new)?;
-    let doors = Doors { control, port };
+    let doors = Doors { control, ports };
     if let Err(failure) = ready(&daemon, &doors) {
         daemon.shutdown();
         return Err(failure);
@@ -180,9 +187,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
             let _ = writeln!(text, "file: {}", mountpoint.join(&export.name).display());
         }
     }
-    if let Some(url) = doors.dashboard(std::io::stdout().is_terminal()) {
-        let _ = writeln!(text, "dashboard: {url}");
-    }
+    text.push_str(&doors.ports(std::io::stdout().is_terminal()));
     if let (Some(control), Some(device)) = (doors.control(), daemon.devices().first().cloned()) {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
@@ -198,7 +203,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
 fn end(
     runtime: Runtime,
     daemon: &Arc<Daemon>,
-    Doors { control, port }: Doors,
+    Doors { control, ports }: Doors,
     (mut signals, reloader): (Signals, Reloader),
 ) -> Result<(), Failure> {
     let ended = runtime.block_on(async {
@@ -215,7 +220,7 @@ fn end(
                 () = daemon.ublk().ended() => first = "stopped",
             }
         };
-        control::run(subject, control, port, stop).await.map_err(Failure::new)?;
+        control::run(subject, control, ports, stop).await.map_err(Failure::new)?;
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         tracing::info!("{first}: finishing what was begun; a second signal ends at once");
         let ending = Arc::clone(daemon);

@@ -77,6 +77,31 @@ fn a_named_token_outlives_the_daemon_and_no_control_socket_is_needed() {
 }
 
 #[test]
+fn the_metrics_have_a_port_and_a_token_of_their_own() {
+    let place = Place::new();
+    place.write(
+        "iopace.toml",
+        "metrics = \"127.0.0.1:0\"\nmetrics-token-file = \"metrics.token\"\nhttp = 0\n\
+         [[device]]\nfile = \"disk.img\"\n",
+    );
+    let serving = place.serve(&["--config", "iopace.toml"]);
+    let line = |text: &str, name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    };
+    let (address, _) = parts(&line(&serving.welcome, "metrics: ").expect("the welcome tells it"));
+    let secret = fs::read_to_string(place.path("metrics.token")).expect("made");
+    assert!(get(&address, "/metrics", secret.trim()).contains("iopace_"));
+    assert!(get(&address, "/v1/status", secret.trim()).contains(" 404 "));
+    let (dashboard, _) = parts(dashboard(&serving.welcome));
+    assert!(get(&dashboard, "/v1/status", secret.trim()).contains(" 401 "), "not the API's token");
+    let (_, token) = parts(&place.run(&["dashboard"]).out);
+    let status = get(&dashboard, "/v1/status", &token.expect("with its token"));
+    assert!(status.contains("metrics.token"), "{status}");
+    assert_eq!(serving.end_by(Signal::TERM).status, Some(0));
+    assert!(place.path("metrics.token").exists(), "kept for the next time");
+}
+
+#[test]
 fn mistakes_say_what_would_be_right() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -84,12 +109,19 @@ fn mistakes_say_what_would_be_right() {
     place.write("open.token", "0123456789abcdef\n");
     let open = place.path("open.token");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).expect("set");
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--http", "0.0.0.0:8080"], "ssh -L"),
         (&["--http", "localhost"], "127.0.0.1:8080"),
         (&["--http", &taken], "choose another port"),
         (&["--http", "0", "--http-token-file", "open.token"], "chmod 600"),
         (&["--http-token-file", "x"], "add --http 8080"),
+        (&["--metrics", "0.0.0.0:0"], "add --metrics-token-file"),
+        (&["--metrics-token-file", "x"], "add --metrics 0.0.0.0:9100"),
+        (&["--metrics", &taken, "--metrics-token-file", "x"], "choose another port"),
+        (
+            &["--http=0", "--http-token-file=x", "--metrics=[::]:0", "--metrics-token-file=x"],
+            "must not be that of --http",
+        ),
     ];
     for (words, right) in cases {
         let words: Vec<&str> = ["serve", "disk.img"].iter().chain(words).copied().collect();
@@ -102,6 +134,9 @@ fn mistakes_say_what_would_be_right() {
         ("http = true", "iopace.toml:1:8: it is a port or an address"),
         ("http = \"[::]:80\"", "ssh -L"),
         ("http-token-file = \"x\"", "add `http = 8080`"),
+        ("metrics-token-file = \"x\"", "add `metrics = "),
+        ("metrics = \"0.0.0.0:1\"", "add `metrics-token-file`"),
+        ("metrics = \"9100\"\nmetrics-token-file = \"x\"", "numeric address and a port"),
     ] {
         place.write("iopace.toml", &format!("{line}\n[[device]]\nfile = \"disk.img\"\n"));
         let ran = place.run(&["serve", "--config", "iopace.toml"]);

@@ -35,7 +35,7 @@ mod turns;
 
 pub use client::{Client, ClientError, Follow, LiveMessage, LiveStream, RecordStream};
 pub use port::Port;
-pub use server::{Server, run, serve};
+pub use server::{Ports, Server, run, serve};
 pub use token::Token;
 
 use crate::api::{ExportReport, ExportState, MountReport};

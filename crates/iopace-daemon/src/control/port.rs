@@ -4,12 +4,16 @@
 //! them look like its own (DNS rebinding). So the port answers to its own names only, refuses
 //! requests that come from other pages, and wants a token in a header, which other pages can
 //! neither read nor send.
+//!
+//! A port of the metrics alone may be anywhere: it answers to `/metrics`, with a token that opens
+//! nothing else.
 
 use super::door::Door;
 use super::page;
 use super::peer::Owners;
 use super::refused::Refused;
-use super::token::Token;
+use super::routes;
+use super::token::{Token, TokenOf};
 use crate::api::HttpReport;
 use crate::start_error::StartError;
 use axum::Router;
@@ -26,10 +30,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
+/// The only path of a port of metrics.
+const METRICS: &str = "/metrics";
+
 /// Connections that wait to be accepted; the kernel has a bound of its own, `net.core.somaxconn`.
 const BACKLOG: i32 = 4_096;
 
-/// A bound loopback port.
+/// A bound port.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -47,18 +54,35 @@ impl Port {
     /// An address that other machines reach, or is taken; or what is wrong with the file.
     pub fn bind(address: SocketAddr, file: &Path, keeps: bool) -> Result<Port, StartError> {
         check(address).map_err(StartError::Setting)?;
+        let port = Port::listen(address, (TokenOf::Api, file))?;
+        let identity = fs::symlink_metadata(file).map(|found| (found.dev(), found.ino()));
+        Ok(Port { passing: identity.ok().filter(|_| !keeps), ..port })
+    }
+
+    /// Binds a port of the metrics alone, which other machines may reach, with the token in that
+    /// file; it is made if it is missing, and kept.
+    ///
+    /// # Errors
+    /// An address that is taken, or what is wrong with the file.
+    pub fn bind_metrics(address: SocketAddr, file: &Path) -> Result<Port, StartError> {
+        Port::listen(address, (TokenOf::Metrics, file))
+    }
+
+    fn listen(address: SocketAddr, (of, file): (TokenOf, &Path)) -> Result<Port, StartError> {
         let shown = |error: io::Error| {
             StartError::Setting(format!(
-                "--http {address}: cannot listen there: {error}; choose another port, or 0 for any"
+                "--{of} {address}: cannot listen there: {error}; choose another port, or 0 for any"
             ))
         };
         let listener = TcpListener::bind(address).map_err(shown)?;
         let address = listener.local_addr().map_err(shown)?;
-        let token = Token::read_or_make(file)?;
-        let identity = fs::symlink_metadata(file).map(|found| (found.dev(), found.ino()));
-        let passing = identity.ok().filter(|_| !keeps);
-        let gate = Arc::new(Gate { address, token });
-        Ok(Port { listener, gate, file: file.to_owned(), passing })
+        let gate = Arc::new(Gate { address, token: Token::read_or_make(file, of)?, of });
+        Ok(Port { listener, gate, file: file.to_owned(), passing: None })
+    }
+
+    /// Whether the token of one is that of the other.
+    pub fn has_token_of(&self, other: &Port) -> bool {
+        self.gate.token.is(other.gate.token.secret().as_bytes())
     }
 
     /// Where it is bound.
@@ -79,7 +103,13 @@ impl Port {
 
     pub(super) fn guard(&self, api: Router) -> Router {
         let gate = Arc::clone(&self.gate);
-        page::router().fallback_service(api).layer(from_fn_with_state(gate, guard))
+        let routes = match gate.of {
+            TokenOf::Api => page::router().fallback_service(api),
+            TokenOf::Metrics => {
+                Router::new().route_service(METRICS, api).fallback(routes::no_such_metrics)
+            }
+        };
+        routes.layer(from_fn_with_state(gate, guard))
     }
 
     pub(super) fn door(&self) -> io::Result<PortDoor> {
@@ -163,10 +193,39 @@ pub(super) struct ByPort;
 struct Gate {
     address: SocketAddr,
     token: Token,
+    of: TokenOf,
 }
 
 impl Gate {
     fn check(&self, request: &Request) -> Result<(), Refused> {
+        // Pages of other servers do not have the token, and there is nothing here without it.
+        let is_page = self.of == TokenOf::Api;
+        if is_page {
+            self.check_names(request)?;
+            if page::is_public(request.uri().path()) {
+                return Ok(());
+            }
+        }
+        let said = only(request.headers(), &header::AUTHORIZATION);
+        let said = said.and_then(|said| said.split_once(' '));
+        let said = said.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        if said.is_some_and(|(_, said)| self.token.is(said.trim().as_bytes())) {
+            return Ok(());
+        }
+        let error = match said {
+            Some(_) => "the token is not the one of this daemon",
+            None => "the request has no token",
+        };
+        let whence = match is_page {
+            true => "'iopace dashboard' prints the address with it",
+            false => "it is in the file of --metrics-token-file",
+        };
+        let hint = format!("send 'Authorization: Bearer TOKEN'; {whence}");
+        Err(Refused::new(StatusCode::UNAUTHORIZED, error, hint))
+    }
+
+    /// Whether a request is for this server, and from one of its pages if it is from one.
+    fn check_names(&self, request: &Request) -> Result<(), Refused> {
         let headers = request.headers();
         let forbidden =
             |error: &str, hint: String| Refused::new(StatusCode::FORBIDDEN, error, hint);
@@ -187,21 +246,7 @@ impl Gate {
             let error = "the request comes from another page";
             return Err(forbidden(error, "only pages of this server may ask".into()));
         }
-        if page::is_public(request.uri().path()) {
-            return Ok(());
-        }
-        let said = only(headers, &header::AUTHORIZATION).and_then(|said| said.split_once(' '));
-        let said = said.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        if said.is_some_and(|(_, said)| self.token.is(said.trim().as_bytes())) {
-            return Ok(());
-        }
-        let error = match said {
-            Some(_) => "the token is not the one of this daemon",
-            None => "the request has no token",
-        };
-        let hint = "send 'Authorization: Bearer TOKEN'; 'iopace dashboard' prints the address with \
-                    it";
-        Err(Refused::new(StatusCode::UNAUTHORIZED, error, hint))
+        Ok(())
     }
 
     fn shown(&self) -> String {

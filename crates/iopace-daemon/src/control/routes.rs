@@ -69,7 +69,8 @@ async fn status(State(shared): Subject) -> Answer<DaemonReport> {
         uris: subject.uris(),
         config: subject.config_file().map(|path| path.display().to_string()),
         control: shared.control.clone(),
-        http: shared.http.clone(),
+        http: shared.ports.0.clone(),
+        metrics: shared.ports.1.clone(),
     })
 }
 
@@ -179,6 +180,12 @@ async fn change_scheduler(
 async fn no_such_route(uri: Uri) -> Refused {
     let error = format!("there is no '{}'", uri.path());
     Refused::new(StatusCode::NOT_FOUND, error, format!("there are {ROUTES}"))
+}
+
+/// For a port of the metrics alone.
+pub(super) async fn no_such_metrics(uri: Uri) -> Refused {
+    let error = format!("there is no '{}'", uri.path());
+    Refused::new(StatusCode::NOT_FOUND, error, "there is GET /metrics")
 }
 
 async fn wrong_method(uri: Uri) -> Refused {

@@ -85,7 +85,7 @@ impl Server {
         subject: Arc<dyn Controlled>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        run(subject, Some(self), None, shutdown).await
+        run(subject, Some(self), Ports::default(), shutdown).await
     }
 
     fn door(&self) -> io::Result<tokio::net::UnixListener> {
@@ -94,20 +94,31 @@ impl Server {
     }
 }
 
-/// Serves the control socket and the loopback port, if they are there, until `shutdown`; then
-/// removes the socket.
+/// Ports beside the control socket.
+#[derive(Debug, Default)]
+pub struct Ports {
+    /// The whole API and the dashboard, for this machine.
+    pub api: Option<Port>,
+    /// The metrics alone.
+    pub metrics: Option<Port>,
+}
+
+/// Serves the control socket and the ports, if they are there, until `shutdown`; then removes the
+/// socket.
 ///
 /// # Errors
 /// A socket cannot be handed to the runtime.
 pub async fn run(
     subject: Arc<dyn Controlled>,
     control: Option<Server>,
-    port: Option<Port>,
+    ports: Ports,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
-    let doors = (control.as_ref().map(Server::path), port.as_ref().map(Port::report));
-    let shared = Shared::new(subject, ended.clone(), doors);
+    let report = |port: &Option<Port>| port.as_ref().map(Port::report);
+    let reports = (report(&ports.api), report(&ports.metrics));
+    let path = control.as_ref().map(Server::path);
+    let shared = Shared::new(subject, ended.clone(), (path, reports));
     let (api, aside) = (router(shared).layer(from_fn(in_turn)), IdleExecutor::start());
     let control = async {
         if let Some(control) = &control {
@@ -115,8 +126,8 @@ pub async fn run(
         }
         Ok(())
     };
-    let port = async {
-        if let Some(port) = &port {
+    let serve_port = async |port: &Option<Port>| {
+        if let Some(port) = port {
             serve_all(port.door()?, (port.guard(api.clone()), &aside), ended.clone()).await;
         }
         Ok(())
@@ -126,7 +137,8 @@ pub async fn run(
         end.send_replace(true);
         Ok(())
     };
-    tokio::try_join!(wait, control, port).map(|_| ())
+    let (api_port, metrics_port) = (serve_port(&ports.api), serve_port(&ports.metrics));
+    tokio::try_join!(wait, control, api_port, metrics_port).map(|_| ())
 }
 
 impl Drop for Server {

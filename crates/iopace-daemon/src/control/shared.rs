@@ -57,14 +57,15 @@ pub(super) struct Shared {
     pub(super) ended: watch::Receiver<bool>,
     /// Where the control socket is, if there is one.
     pub(super) control: Option<String>,
-    pub(super) http: Option<HttpReport>,
+    /// The ports of the API and of the metrics alone.
+    pub(super) ports: (Option<HttpReport>, Option<HttpReport>),
 }
 
 impl Shared {
     pub(super) fn new(
         subject: Arc<dyn Controlled>,
         ended: watch::Receiver<bool>,
-        (control, http): (Option<&Path>, Option<HttpReport>),
+        (control, ports): (Option<&Path>, (Option<HttpReport>, Option<HttpReport>)),
     ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (scrapes, explains) = (Turns::new(), Turns::new());
@@ -72,7 +73,7 @@ impl Shared {
         // Whoever pastes a command may be elsewhere.
         let control = control.map(|path| std::path::absolute(path).unwrap_or(path.to_owned()));
         let control = control.map(|path| path.display().to_string());
-        Shared { subject, started, streams, scrapes, explains, looks, ended, control, http }
+        Shared { subject, started, streams, scrapes, explains, looks, ended, control, ports }
     }
 }
 

@@ -20,6 +20,35 @@ const LEN_MIN: usize = 16;
 /// Longest token: what fits well into a header.
 const LEN_MAX: usize = 256;
 
+/// The port that a token opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenOf {
+    /// The whole API.
+    Api,
+    /// The metrics alone: the group of the file may read it, as Prometheus is a user of its own.
+    Metrics,
+}
+
+impl TokenOf {
+    /// Bits of the file's mode by which too many know the token.
+    fn forbidden_mode(self) -> u32 {
+        match self {
+            TokenOf::Api => 0o077,
+            TokenOf::Metrics => 0o037,
+        }
+    }
+}
+
+/// The option that opens the port; that of its file has `-token-file` behind it.
+impl fmt::Display for TokenOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TokenOf::Api => "http",
+            TokenOf::Metrics => "metrics",
+        })
+    }
+}
+
 /// A secret. It is not shown by accident.
 #[derive(Clone)]
 pub struct Token(String);
@@ -31,38 +60,40 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token in a file, which nobody else may read; made if there is no file.
+    /// The token in a file, which nobody else may read; made, for its owner alone, if there is no
+    /// file.
     ///
     /// # Errors
     /// The path with what is wrong and what to do.
-    pub fn read_or_make(path: &Path) -> Result<Token, StartError> {
+    pub(super) fn read_or_make(path: &Path, of: TokenOf) -> Result<Token, StartError> {
         // A daemon of root takes nobody else's either: who put it there knows it.
-        match Token::read(path, false) {
+        match Token::read(path, of, false) {
             Err(Problem::System(error)) if error.kind() == io::ErrorKind::NotFound => {
-                Token::make(path).map_err(|error| Problem::System(error).of(path))
+                Token::make(path).map_err(|error| Problem::System(error).of(path, of))
             }
-            read => read.map_err(|problem| problem.of(path)),
+            read => read.map_err(|problem| problem.of(path, of)),
         }
     }
 
-    /// The token in a file.
+    /// The token of the API in a file.
     ///
     /// # Errors
     /// The path with what is wrong and what to do.
     pub fn find(path: &Path) -> Result<Token, StartError> {
         let is_root = rustix::process::geteuid().is_root();
-        Token::read(path, is_root).map_err(|problem| problem.of(path))
+        let of = TokenOf::Api;
+        Token::read(path, of, is_root).map_err(|problem| problem.of(path, of))
     }
 
     /// `of_anybody`: whoever the file belongs to.
-    fn read(path: &Path, of_anybody: bool) -> Result<Token, Problem> {
+    fn read(path: &Path, of: TokenOf, of_anybody: bool) -> Result<Token, Problem> {
         let file = open_named(path).map_err(|reason| match reason {
             Distrust::Kind(..) => Problem::Open,
             other => Problem::System(other.into_io()),
         })?;
         let found = file.metadata().map_err(Problem::System)?;
         let own = rustix::process::geteuid().as_raw();
-        if found.mode() & 0o077 != 0 {
+        if found.mode() & of.forbidden_mode() != 0 {
             return Err(Problem::Open);
         }
         if found.uid() != own && !of_anybody {
@@ -117,20 +148,22 @@ enum Problem {
 }
 
 impl Problem {
-    fn of(self, path: &Path) -> StartError {
+    fn of(self, path: &Path, of: TokenOf) -> StartError {
         let path = path.display();
         StartError::Setting(match self {
             Problem::System(error) => format!(
                 "the token file {path} cannot be used: {error}; name another one with \
-                 --http-token-file"
+                 --{of}-token-file"
             ),
             Problem::Open => format!(
-                "{path} is not a file that only its owner can read, so others may know the token: \
-                 remove it and a new one is made, or say 'chmod 600 {path}'"
+                "{path} is not a file that only its owner{} can read, so others may know the \
+                 token: remove it and a new one is made, or say 'chmod {:o} {path}'",
+                if of == TokenOf::Metrics { " and its group" } else { "" },
+                0o677 & !of.forbidden_mode(),
             ),
             Problem::Foreign => format!(
                 "{path} belongs to another user, who knows the token: remove it, or name another \
-                 file with --http-token-file"
+                 file with --{of}-token-file"
             ),
             Problem::Malformed => format!(
                 "{path} has no token: that is {LEN_MIN} to {LEN_MAX} letters, digits or -._~ on \
@@ -150,12 +183,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         assert!(Token::find(&path).is_err(), "there is none");
-        let made = Token::read_or_make(&path).expect("made");
+        let made = Token::read_or_make(&path, TokenOf::Api).expect("made");
         let mode = fs::metadata(&path).expect("there").mode();
         assert_eq!((mode & 0o777, made.secret().len()), (0o600, 2 * RANDOM_BYTES));
-        let read = Token::read_or_make(&path).expect("read");
+        let read = Token::read_or_make(&path, TokenOf::Metrics).expect("read");
         assert!(read.is(made.secret().as_bytes()) && !read.is(b"") && !read.is(&[b'0'; 64]));
-        let other = Token::read_or_make(&folder.path().join("other")).expect("made");
+        let other = folder.path().join("other");
+        let other = Token::read_or_make(&other, TokenOf::Metrics).expect("made");
         assert_ne!(other.secret(), made.secret());
         assert_eq!(format!("{made:?}"), "Token(..)");
     }
@@ -165,7 +199,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         let refused = |right: &str| {
-            let error = Token::read_or_make(&path).expect_err(right).to_string();
+            let error = Token::read_or_make(&path, TokenOf::Api).expect_err(right).to_string();
             assert!(error.contains(right) && error.contains("token"), "{right}: {error}");
         };
         let set = |text: &str, mode: u32| {
@@ -174,6 +208,12 @@ mod tests {
         };
         set("0123456789abcdef\n", 0o640);
         refused("chmod 600");
+        Token::read_or_make(&path, TokenOf::Metrics).expect("its group may scrape");
+        for mode in [0o644, 0o660] {
+            set("0123456789abcdef\n", mode);
+            let error = Token::read_or_make(&path, TokenOf::Metrics).expect_err("too many know it");
+            assert!(error.to_string().contains("chmod 640"), "{error}");
+        }
         for wrong in
             ["", "short", "with spaces and all that", &"a".repeat(LEN_MAX + 1), "äöüäöüäöü"]
         {
@@ -181,7 +221,8 @@ mod tests {
             refused("has no token");
         }
         set("0123456789abcdef\n", 0o600);
-        assert_eq!(Token::read_or_make(&path).expect("fine").secret(), "0123456789abcdef");
+        let read = Token::read_or_make(&path, TokenOf::Api).expect("fine");
+        assert_eq!(read.secret(), "0123456789abcdef");
         fs::remove_file(&path).expect("removed");
         std::os::unix::fs::symlink("/etc/passwd", &path).expect("a link");
         refused("cannot be used");

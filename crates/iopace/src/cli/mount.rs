@@ -7,7 +7,7 @@ pub use doctor::DoctorArgs;
 pub use setup::SetupArgs;
 
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
-use super::{DiskParser, FormatArgs, pace_policies, scheduler_names, window_policies};
+use super::{DiskParser, FormatArgs, PortArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -134,16 +134,9 @@ pub struct MountArgs {
     #[arg(long, conflicts_with = "control", help_heading = "Sockets")]
     pub no_control: bool,
 
-    /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
-    /// any) or address
-    #[arg(long, value_name = "PORT", help_heading = "Sockets")]
-    #[arg(value_parser = crate::address::parse)]
-    pub http: Option<SocketAddr>,
-
-    /// File with the token that these need; made if it is missing [default: beside the control
-    /// socket, removed at the end]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Sockets")]
-    pub http_token_file: Option<PathBuf>,
+    /// Ports for browsers and for what scrapes
+    #[command(flatten, next_help_heading = "Sockets")]
+    pub ports: PortArgs,
 
     /// File for the log [default: beside the sockets, named after the device]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Log")]

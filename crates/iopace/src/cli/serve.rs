@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{DiskParser, TlsArgs, pace_policies, scheduler_names, window_policies};
+use super::{DiskParser, PortArgs, TlsArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
@@ -177,15 +177,9 @@ pub struct SocketArgs {
     #[arg(long, conflicts_with = "control")]
     pub no_control: bool,
 
-    /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
-    /// any) or address
-    #[arg(long, value_name = "PORT", value_parser = crate::address::parse)]
-    pub http: Option<SocketAddr>,
-
-    /// File with the token that these need; made if it is missing [default: beside the control
-    /// socket, removed at the end]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub http_token_file: Option<PathBuf>,
+    /// Ports for browsers and for what scrapes
+    #[command(flatten)]
+    pub ports: PortArgs,
 
     /// How NBD clients encrypt
     #[command(flatten)]

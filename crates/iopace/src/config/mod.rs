@@ -16,7 +16,7 @@ pub use device::{AUTO_HAS_NO_SETTINGS, NamedScheduler};
 pub use error::ConfigError;
 pub use values::{names, valid_name};
 
-use crate::cli::LogFormat;
+use crate::cli::{LogFormat, PortArgs};
 use groups::GroupTable;
 use iopace_core::units::Bytes;
 use iopace_daemon::Rule;
@@ -58,10 +58,8 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// Whether there is to be none.
     pub no_control: bool,
-    /// Loopback port for browsers.
-    pub http: Option<SocketAddr>,
-    /// The file of its token.
-    pub http_token_file: Option<PathBuf>,
+    /// Ports for browsers and for what scrapes.
+    pub ports: PortArgs,
     /// How real disks are read and written.
     pub io_engine: Option<IoEngineChoice>,
     /// How the log looks.
@@ -112,6 +110,8 @@ struct File {
     no_control: bool,
     http: Option<Spanned<PortWord>>,
     http_token_file: Option<Spanned<PathBuf>>,
+    metrics: Option<Spanned<String>>,
+    metrics_token_file: Option<Spanned<PathBuf>>,
     io_engine: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
     connections: Option<Spanned<usize>>,

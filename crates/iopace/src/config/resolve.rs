@@ -5,14 +5,14 @@ use super::values::{bounded, checked_name, checked_size, one_of, unknown};
 use super::{
     DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, groups, mounts, rules,
 };
-use crate::cli::LogFormat;
+use crate::cli::{LogFormat, PortArgs};
 use crate::units;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_daemon::tls::TlsMode;
 use iopace_groups::tree::Tree;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// Most clients that can be asked for: each costs a thread and two descriptors.
@@ -40,14 +40,10 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         let message = "an address and a port are needed, as \"127.0.0.1:10809\" or \"[::1]:10809\"";
         address.get_ref().parse().map_err(|_| (address.span(), message.into()))
     });
-    let http = file.http.map(resolve_port).transpose()?;
-    if let (None, Some(token_file)) = (http, &file.http_token_file) {
-        let message = "`http-token-file` is of no use without a port: add `http = 8080`";
-        return Err((token_file.span(), message.into()));
-    }
+    let metrics = (file.metrics, file.metrics_token_file);
+    let ports = resolve_ports((file.http, file.http_token_file), metrics, base)?;
     Ok(Settings {
-        http,
-        http_token_file: file.http_token_file.map(|path| base.join(path.into_inner())),
+        ports,
         devices,
         mounts,
         exports,
@@ -146,6 +142,32 @@ fn resolve_export(
         group: group.unwrap_or(defaults.group),
         vhost_user: table.vhost_user.map(|path| base.join(path)),
         ..defaults
+    })
+}
+
+fn resolve_ports(
+    (http, http_token_file): (Option<Spanned<PortWord>>, Option<Spanned<PathBuf>>),
+    (metrics, metrics_token_file): (Option<Spanned<String>>, Option<Spanned<PathBuf>>),
+    base: &Path,
+) -> Result<PortArgs, Mistake> {
+    if let (None, Some(token_file)) = (&http, &http_token_file) {
+        let message = "`http-token-file` is of no use without a port: add `http = 8080`";
+        return Err((token_file.span(), message.into()));
+    }
+    if let (None, Some(token_file)) = (&metrics, &metrics_token_file) {
+        let message = "`metrics-token-file` is of no use without an address: add `metrics = \
+                       \"0.0.0.0:9100\"`";
+        return Err((token_file.span(), message.into()));
+    }
+    if let (Some(metrics), None) = (&metrics, &metrics_token_file) {
+        return Err((metrics.span(), "the token needs a file: add `metrics-token-file`".into()));
+    }
+    let joined = |path: Spanned<PathBuf>| base.join(path.into_inner());
+    Ok(PortArgs {
+        http: http.map(resolve_port).transpose()?,
+        http_token_file: http_token_file.map(joined),
+        metrics: parsed(metrics, units::parse_address)?,
+        metrics_token_file: metrics_token_file.map(joined),
     })
 }
 

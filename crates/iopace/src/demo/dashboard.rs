@@ -14,7 +14,7 @@ use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::window;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig, Listen};
-use iopace_daemon::control::{self, Controlled, Port, Server};
+use iopace_daemon::control::{self, Controlled, Port, Ports, Server};
 use iopace_daemon::daemon::Daemon;
 use iopace_sim::tables::geom;
 use iopace_sim::task::{Task, TaskKind};
@@ -71,7 +71,8 @@ pub fn run(args: &Args, folder: &Path, stop: &Arc<AtomicBool>) -> Result<(), Str
     let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(&daemon);
     let serve = move || {
         let ended = async { drop(ended.await) };
-        runtime.block_on(control::run(subject, Some(server), Some(port), ended))
+        let ports = Ports { api: Some(port), ..Ports::default() };
+        runtime.block_on(control::run(subject, Some(server), ports, ended))
     };
     let serving = thread::Builder::new().name("control".into()).spawn(serve);
     let result = serving.map_err(|error| shown(&error)).and_then(|serving| {

@@ -54,7 +54,7 @@ const IDLE: [&str; 29] = [
 ];
 
 /// Options with a value that `iopace mount` has.
-const VALUES: [&str; 19] = [
+const VALUES: [&str; 21] = [
     "name",
     "rule",
     "group",
@@ -72,6 +72,8 @@ const VALUES: [&str; 19] = [
     "control",
     "http",
     "http-token-file",
+    "metrics",
+    "metrics-token-file",
     "log",
     "wait",
 ];

@@ -9,10 +9,11 @@ pub use source::{Control, Source};
 pub use tls::check_remote;
 
 use crate::cli::{
-    AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs, TlsArgs,
+    AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, PortArgs, ServeArgs, SocketArgs,
+    TlsArgs,
 };
 use crate::config::{self, NamedScheduler, Settings};
-use crate::http;
+use crate::http::WantedPorts;
 use crate::output::Failure;
 use iopace_core::sched::{self, AUTO};
 use iopace_core::{pace, window};
@@ -30,8 +31,8 @@ pub struct Plan {
     pub config: DaemonConfig,
     /// Where it is controlled.
     pub control: Control,
-    /// The loopback port.
-    pub http: Option<http::Wanted>,
+    /// Ports for browsers and for what scrapes.
+    pub ports: WantedPorts,
     /// Whether a socket for NBD clients is made where none is named.
     pub has_default_socket: bool,
     /// Whether a record of what is attached is kept in the default directory.
@@ -76,8 +77,11 @@ impl Plan {
             tls: TlsArgs::default(),
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
-            http: args.http,
-            http_token_file: args.http_token_file.as_ref().map(absolute),
+            ports: PortArgs {
+                http_token_file: args.ports.http_token_file.as_ref().map(absolute),
+                metrics_token_file: args.ports.metrics_token_file.as_ref().map(absolute),
+                ..args.ports.clone()
+            },
         };
         let plan = match (&args.config, &args.dir) {
             (Some(path), _) => {
@@ -122,8 +126,7 @@ impl Plan {
             tls: TlsArgs::default(),
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
-            http: None,
-            http_token_file: None,
+            ports: PortArgs::default(),
         };
         let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
         Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
@@ -144,14 +147,7 @@ impl Plan {
         let (tls, client_rules) = tls::tls_of(&sockets.tls, settings.tls, &tcp, &settings.exports)?;
         let unix = socket.into_iter().map(Listen::Unix);
         let control = source::control_of(sockets, (settings.control, settings.no_control));
-        let token_file = sockets.http_token_file.clone().or(settings.http_token_file);
-        let http = sockets.http.or(settings.http);
-        if http.is_none() && token_file.is_some() {
-            return Err(Failure::usage(
-                "--http-token-file is of no use without a port: add --http 8080",
-            ));
-        }
-        let http = http.map(|address| http::Wanted { address, token_file });
+        let ports = WantedPorts::of(&sockets.ports, settings.ports)?;
         let defaults = DaemonConfig::default();
         let socket_name = socket_name(&settings.devices, &settings.mounts);
         let has_default_socket =
@@ -180,7 +176,7 @@ impl Plan {
                 notes: defaults.notes,
             },
             control,
-            http,
+            ports,
             has_default_socket,
             keeps_records: false,
             socket_name,
@@ -201,8 +197,8 @@ impl Plan {
 
     /// Whether the token of the loopback port has no other place than the default directory.
     fn needs_place_for_token(&self) -> bool {
-        let is_homeless = |http: &http::Wanted| http.token_file.is_none();
-        self.http.as_ref().is_some_and(is_homeless) && self.control == Control::None
+        let api = self.ports.api.as_ref();
+        api.is_some_and(|port| port.token_file.is_none()) && self.control == Control::None
     }
 
     /// Whether a socket for NBD clients is made in the default directory.

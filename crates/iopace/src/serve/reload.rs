@@ -1,7 +1,7 @@
 //! SIGHUP and `systemctl reload`: the configuration file is read again, and applied as a whole.
 
 use super::plan::{Control, Plan, Source};
-use crate::http::Wanted;
+use crate::http::WantedPorts;
 use iopace_daemon::config::DaemonConfig;
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::printable;
@@ -12,7 +12,7 @@ pub struct Reloader {
     source: Option<Source>,
     config: DaemonConfig,
     /// Where it is controlled and watched.
-    doors: (Control, Option<Wanted>),
+    doors: (Control, WantedPorts),
 }
 
 impl Reloader {
@@ -21,7 +21,7 @@ impl Reloader {
         Reloader {
             source: plan.source.clone(),
             config: plan.config.clone(),
-            doors: (plan.control.clone(), plan.http.clone()),
+            doors: (plan.control.clone(), plan.ports.clone()),
         }
     }
 
@@ -66,8 +66,8 @@ impl Reloader {
 
     fn apply(&mut self, source: &Source, daemon: &Daemon) -> Result<Vec<String>, String> {
         let plan = source.plan().map_err(|failure| failure.message)?;
-        if self.doors != (plan.control.clone(), plan.http.clone()) {
-            let what = "`control`, `no-control`, `http` and `http-token-file`";
+        if self.doors != (plan.control.clone(), plan.ports.clone()) {
+            let what = "`control`, `no-control`, `http`, `metrics` and their token files";
             return Err(format!("a restart is needed for another {what}"));
         }
         let changed = daemon.reload(&self.config, &plan.config);
