@@ -282,7 +282,8 @@ mod tests {
         let daemon = null_daemon();
         daemon.live().hub().reader(None).next().await;
         let (_end, ended) = watch::channel(false);
-        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, (None, None));
+        let shared =
+            Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, (None, (None, None)));
         (shared, move || drop(daemon.shutdown()))
     }
 

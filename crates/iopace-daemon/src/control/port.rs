@@ -54,9 +54,10 @@ impl Port {
     /// An address that other machines reach, or is taken; or what is wrong with the file.
     pub fn bind(address: SocketAddr, file: &Path, keeps: bool) -> Result<Port, StartError> {
         check(address).map_err(StartError::Setting)?;
-        let port = Port::listen(address, (TokenOf::Api, file))?;
+        let mut port = Port::listen(address, (TokenOf::Api, file))?;
         let identity = fs::symlink_metadata(file).map(|found| (found.dev(), found.ino()));
-        Ok(Port { passing: identity.ok().filter(|_| !keeps), ..port })
+        port.passing = identity.ok().filter(|_| !keeps);
+        Ok(port)
     }
 
     /// Binds a port of the metrics alone, which other machines may reach, with the token in that
