@@ -51,7 +51,8 @@ bundle() {
     cat >"/run/$1/config.json" <<END
 {"ociVersion": "1.0.2",
  "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "env": ["PATH=/bin"],
-  "args": ["/bin/busybox", "dd", "if=/dev/zero", "of=/mnt/$1", "bs=16k", "count=$((bytes / 16384))"]},
+  "args": ["/bin/busybox", "dd", "if=/dev/zero", "of=/mnt/$1", "bs=16k",
+           "count=$((bytes / 16384))"]},
  "root": {"path": "rootfs"},
  "mounts": [
   {"destination": "/proc", "type": "proc", "source": "proc"},
@@ -60,7 +61,8 @@ bundle() {
  "annotations": {$2},
  "hooks": {"createRuntime": [
   {"path": "/bin/iopace", "args": ["iopace", "container-hook", "--required"]}]},
- "linux": {"cgroupsPath": "/box.slice/$1", "namespaces": [{"type": "pid"}, {"type": "mount"}]}}
+ "linux": {"cgroupsPath": "/box.slice/$1",
+  "namespaces": [{"type": "pid"}, {"type": "mount"}]}}
 END
 }
 

@@ -42,7 +42,10 @@ pub fn run(args: &ContainerHookArgs) -> Result<(), Failure> {
     let event = ContainerEvent::read(std::io::stdin().lock());
     let (event, held) = match event {
         Ok(event) => {
-            let held = event.start.as_ref().map_or(Ok(()), |start| hold(args, start));
+            let held = event.start.as_ref().map_or(Ok(()), |start| {
+                let of = |problem| format!("container {}: {problem}", printable::name(&start.id));
+                hold(args, start).map_err(of)
+            });
             (Some(event), held)
         }
         Err(problem) => (None, Err(problem)),
@@ -73,14 +76,12 @@ fn hold(args: &ContainerHookArgs, start: &StartingContainer) -> Result<(), Strin
         return Ok(());
     }
     let StartingContainer { id, pid, .. } = start;
-    let shown = printable::name(id);
-    let path = cgroup_of(*pid).ok_or_else(|| {
-        format!("container {shown}: its process {pid} is gone, or cannot be seen from here")
-    })?;
+    let path = cgroup_of(*pid)
+        .ok_or_else(|| format!("its process {pid} is gone, or cannot be seen from here"))?;
     if cgroup_of(std::process::id()).is_some_and(|own| is_within(&own, &path)) {
         return Err(format!(
-            "container {shown} shares the cgroup {} with who starts it, so that these would be \
-             limited too: start it in a cgroup of its own",
+            "it shares the cgroup {} with who starts it, for whom its annotations would hold too: \
+             start it in a cgroup of its own",
             printable::name(&path)
         ));
     }
@@ -103,13 +104,12 @@ fn hold(args: &ContainerHookArgs, start: &StartingContainer) -> Result<(), Strin
         }
     }
     match (refusal, maps, nobody) {
-        (Some(error), ..) => Err(format!("container {shown}: {error}")),
+        (Some(error), ..) => Err(error.to_string()),
         (None, true, _) => Ok(()),
-        (None, false, Some(error)) => Err(format!("container {shown}: {error}")),
-        (None, false, None) => Err(format!(
-            "container {shown}: no mount of a daemon that runs makes groups of cgroups: 'iopace \
-             mount DIR --rule map=cgroup:/units'"
-        )),
+        (None, false, Some(error)) => Err(error.to_string()),
+        (None, false, None) => Err("no mount of a daemon that runs makes groups of cgroups: \
+                                    'iopace mount DIR --rule map=cgroup:/units'"
+            .into()),
     }
 }
 

@@ -59,7 +59,7 @@ impl Groups {
         let own = Cgroup::look(&text, &*self.proc);
         let hierarchy = own.limiting().unwrap_or(own.hierarchy());
         let all: Vec<&str> = cgroup::above(own.path(), usize::MAX).collect();
-        let path = all.len().checked_sub(of.above + 1).and_then(|at| all.get(at));
+        let path = all.iter().rev().nth(of.above);
         let path = (*path.ok_or_else(|| refused(of, own.path(), NO_OTHER))?).to_owned();
         match self.proc.cgroup_files(hierarchy, &path) {
             Ok(Some(_)) => Ok(CgroupPlace { hierarchy, path }),

@@ -9,13 +9,14 @@ Examples:
   podman run --annotation iopace.io/io.max='wbps=20M' ...
   podman run --annotation iopace.io/io.weight=300 --annotation iopace.io/io.ioprio_class=idle ...
 
-An annotation is iopace.io/FILE, its value what 'iopace group set' writes to FILE, without a device: it holds on
-all. The group is that of the container's cgroup, in a pod of Kubernetes that of the pod, in every
-mount with the rule map=cgroup; it goes with the cgroup. What is wrong is said on standard error,
-nothing is set then, and the container starts all the same.
+An annotation is iopace.io/FILE, and its value what 'iopace group set' writes to FILE, without a
+device: it holds on all. The group is that of the container's cgroup, in a pod of Kubernetes that of
+the pod, in every mount with the rule map=cgroup; it goes with the cgroup. What is wrong is said on
+standard error, nothing is set then, and the container starts all the same.
 
 On standard input comes the state of a container (a hook createRuntime or prestart of OCI: podman,
-CRI-O, containerd) or a request of NRI 0.1 (containerd 1.6). docs/containers.md says how each calls it.";
+CRI-O, containerd) or a request of NRI 0.1 (containerd 1.6). docs/containers.md says how each calls
+it.";
 
 /// `iopace container-hook`
 #[derive(Debug, Args)]

@@ -13,8 +13,8 @@ const PREFIX: &str = "iopace.io/";
 /// Longest value, in bytes: all keys of `io.max` with numbers are a quarter of it.
 const VALUE_BYTES_MAX: usize = 1_024;
 
-/// Most characters of a name or value in a message.
-const SHOWN_MAX: usize = 80;
+/// Most characters of a name, a value or a problem in a message.
+const SHOWN_MAX: usize = 160;
 
 /// Lines for files, of all annotations that are for iopace; they hold on all devices.
 ///
@@ -46,7 +46,7 @@ pub(super) fn lines(
         let line = format!("default {value}");
         tree.write(id, file, &line, &[]).map_err(|error| {
             let problem = error.text.split("; an example").next().unwrap_or_default();
-            wrong(format!("'{}': {}; {right}", shown(value), printable::name(problem)))
+            wrong(format!("{}; {right}", shown(problem)))
         })?;
         lines.insert(file.to_owned(), line);
     }
@@ -120,7 +120,7 @@ mod tests {
             ("iopace.io/io.max", "50M", "right is as in 'rbps=2097152 wiops=120'"),
             ("iopace.io/io.max", "srv wbps=50M", "which holds on all devices"),
             ("iopace.io/io.max", "wbps=1M\n8:0 wbps=9M", "of several lines"),
-            ("iopace.io/io.weight", "0", "'0': "),
+            ("iopace.io/io.weight", "0", "io.weight: "),
             ("iopace.io/io.weight", " ", "is empty"),
             ("iopace.io/io.weight", &long, "too long"),
         ];
@@ -129,7 +129,7 @@ mod tests {
             let told = told.expect_err(name);
             assert!(told.starts_with("annotation iopace.io/"), "{told}");
             assert!(told.contains(reason), "{told}");
-            assert!(told.len() < 500 && !told.contains(char::is_control), "{told}");
+            assert!(told.len() < 600 && !told.contains(char::is_control), "{told}");
         }
     }
 }

@@ -113,10 +113,11 @@ fn what_is_refused_changes_nothing() {
     let deep = "/a".repeat(GROUP_DEPTH_MAX);
     let line = [("io.max", "default wbps=5000")];
     type Files<'a> = &'a [(&'a str, &'a str)];
-    let cases: [(&str, usize, Files<'_>, &str); 6] = [
+    let cases: [(&str, usize, Files<'_>, &str); 7] = [
         (WEB, 0, &[line[0], ("io.weight", "default 0")], "io.weight, line 1"),
         (WEB, 0, &[("io.stat", "default 0")], "read-only"),
         (WEB, 2, &line, "none of its own above it"),
+        (WEB, usize::MAX, &line, "none of its own above it"),
         ("/", 0, &line, "that of all processes"),
         (&deep, 0, &line, "deeper than groups may be"),
         ("/../x\u{1b}[2J", 0, &line, "/x%1b[2J of process 7 cannot be seen"),
