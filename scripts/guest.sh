@@ -10,7 +10,8 @@
 #   reset      ext4 the same way; QEMU is killed while files are written, and those that were
 #              synced are compared after another boot
 #   groups     a mount whose rules map cgroups of version 2, with writers in four of them
-#   containers a limit of the kernel for a cgroup, held through a mount for buffered writes
+#   containers a limit of the kernel for a cgroup, held through a mount for buffered writes; and
+#              annotations of containers of runc and crun, by `iopace container-hook`
 #   govern     a cgroup that gives way to another one, by `iopace govern` and without it
 #   evening    a Debian with systemd and the package of target/debian (package.sh build): a database
 #              beside restic on a slow disk, before and after, and once more after a reboot
@@ -85,16 +86,17 @@ trap 'exit 130' INT TERM
 
 # The newest 6.12 of the cloud, and what the host need not have.
 fetch() {
-    if [ -e "$cache/tree/sbin/lvm" ]; then return; fi
+    if [ -e "$cache/tree/usr/bin/crun" ]; then return; fi
     local kernel
     kernel=$(apt-cache search --names-only '^linux-image-6\.12.*-cloud-amd64$' |
         awk '$1 ~ /[0-9]\+deb/ { print $1 }' | sort -V | tail -1)
     [ -n "$kernel" ] || skip "apt-get knows no 6.12 cloud kernel ($suite-security)"
     rm -rf "$cache/tree"
-    if ! ls "$cache"/debs/linux-image-* "$cache"/debs/lvm2* >/dev/null 2>&1; then
+    if ! ls "$cache"/debs/linux-image-* "$cache"/debs/crun* >/dev/null 2>&1; then
         (cd "$cache/debs" && apt-get -qq download "$kernel" busybox-static nbd-client xfsprogs \
             libinih1 liburcu8 libnl-3-200 libnl-genl-3-200 lvm2 libdevmapper-event1.02.1 \
-            liblvm2cmd2.03 libaio1 libedit2 libbsd0 libmd0 2>/dev/null) ||
+            liblvm2cmd2.03 libaio1 libedit2 libbsd0 libmd0 runc crun libyajl2 libseccomp2 \
+            2>/dev/null) ||
             skip "packages cannot be fetched: apt-get update"
     fi
     for deb in "$cache"/debs/*.deb; do
@@ -168,6 +170,11 @@ initramfs() {
         [ "$part" != insert ] || put "$cache/tree/sbin/lvm" "$(command -v flock)"
         join "$part"
     done
+    if wanted containers; then
+        mkdir -p "$root"/{bin,lib64}
+        put "$cache/tree/usr/sbin/runc" "$cache/tree/usr/bin/crun"
+        join containers
+    fi
     if wanted tests; then
         mkdir -p "$root"/{bin,lib64}
         put "$tests"

@@ -18,6 +18,7 @@
 //! | `DELETE /v1/groups?group=PATH` | [`Removed`] |
 //! | `GET /v1/groups/files?group=PATH[&file=FILE][&device=DEVICE]` | a list of [`FileReport`] |
 //! | `POST /v1/groups/files` with a [`WriteFile`] | [`Written`] |
+//! | `POST /v1/groups/cgroup` with a [`WriteCgroup`] | [`CgroupWritten`] |
 //! | `POST /v1/groups/move` with a [`Move`] | [`GroupReport`] of the group as it is then |
 //! | `GET /v1/groups/stat[?group=PATH]` | [`StatReport`] |
 //! | `GET /v1/live[?history=N]` | [`LiveReport`], or a list of them, oldest first |

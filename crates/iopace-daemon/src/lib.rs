@@ -80,4 +80,5 @@ pub mod fuzzing;
 pub mod measured;
 
 pub use process::{MovedBytes, ProcessFamily, Thread, group_number, process_of, processes_named};
+pub use rules::cgroup::cgroup_of;
 pub use rules::{CgroupLimits, Rule, RuleError, Rules};

@@ -314,6 +314,11 @@ impl Rules {
         })
     }
 
+    /// The place of the first rule that maps cgroups.
+    pub(crate) fn find_map(&self) -> Option<usize> {
+        self.all.iter().position(|rule| rule.test == Test::Map)
+    }
+
     /// The place of the first rule for this user, whatever else may be so.
     pub(crate) fn find_user(&self, uid: u32) -> Option<usize> {
         self.all.iter().position(|rule| rule.test == Test::User(uid))

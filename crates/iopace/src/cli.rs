@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod config;
+mod container_hook;
 mod export;
 mod govern;
 mod group;
@@ -27,6 +28,7 @@ mod window;
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use config::{ConfigCommand, SaveArg};
+pub use container_hook::ContainerHookArgs;
 pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
 pub use govern::GovernArgs;
 pub use group::{
@@ -130,6 +132,8 @@ pub enum Command {
     Nice(Box<NiceArgs>),
     /// Hold cgroups back while others wait for disks, by the kernel alone
     Govern(GovernArgs),
+    /// Set what a container's annotations say for its group; runtimes call this
+    ContainerHook(ContainerHookArgs),
     /// See what devices, groups and tasks do, as it happens, and why they wait
     Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')

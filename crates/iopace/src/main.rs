@@ -14,6 +14,7 @@ mod cgroup_limits;
 mod cli;
 mod config;
 mod configuration;
+mod container_hook;
 mod demo;
 mod doctor;
 mod events;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Govern(args) => govern::run(&args),
+        Command::ContainerHook(args) => container_hook::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),

@@ -94,6 +94,30 @@ pub struct WriteFile {
     pub parents: bool,
 }
 
+/// Lines to be written to files of the group that stands for the cgroup of a process, wherever a
+/// mount maps cgroups: all of them, or none. The group is made if it is missing, and goes when its
+/// cgroup has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteCgroup {
+    /// The process, by its number in the daemon's eyes.
+    pub pid: u32,
+    /// How many cgroups above that of the process: 0 is its own.
+    #[serde(default)]
+    pub above: usize,
+    /// The lines, by the names of the files.
+    pub files: BTreeMap<String, String>,
+}
+
+/// The groups that were written to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CgroupWritten {
+    /// Their paths; none if no mount maps cgroups.
+    pub groups: Vec<String>,
+    /// What of the files will not do what it says.
+    pub warnings: Vec<SettingWarning>,
+}
+
 /// What a write did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Written {

@@ -3,12 +3,14 @@
 use super::refused::{Answer, Refused};
 use super::shared::{Body, Shared, Subject, body, words};
 use crate::api::{
-    ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
-    GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning, StatReport,
-    WriteFile, Written,
+    CgroupWritten, ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat,
+    GroupReport, GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning,
+    StatReport, WriteCgroup, WriteFile, Written,
 };
 use crate::device::GroupStatus;
-use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning};
+use crate::groups::{
+    CgroupOf, ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning,
+};
 use crate::limits::PROCESSES_LISTED_MAX;
 use crate::report;
 use axum::extract::State;
@@ -26,6 +28,7 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(list, create, remove))
         .routes(routes!(read, write))
+        .routes(routes!(write_cgroup))
         .routes(routes!(move_to))
         .routes(routes!(stat))
         .routes(routes!(connections))
@@ -63,6 +66,7 @@ fn status(error: &GroupError) -> StatusCode {
         | Error::NoMount
         | Error::TooManyMoved
         | Error::SeveralOn { .. }
+        | Error::Cgroup { .. }
         | Error::Processes { .. }
         | Error::Rule { .. } => StatusCode::CONFLICT,
         Error::File(error) => match error.problem {
@@ -168,14 +172,34 @@ async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Re
     };
     tracing::info!(group, file, ?changed_devices, "group set");
     let text = groups.read(&group, &file)?;
-    let warnings = groups.warnings(&group, Some(&file)).into_iter();
-    let warnings = warnings.map(|warning| {
-        tracing::warn!("{warning}");
-        let Warning { device, text, command, .. } = warning;
-        SettingWarning { device, text, command }
-    });
-    let warnings = warnings.collect();
+    let warnings = groups.warnings(&group, Some(&file)).into_iter().map(warning).collect();
     Ok(Answer(Written { group, file, text, changed_devices, warnings }))
+}
+
+fn warning(warning: Warning) -> SettingWarning {
+    tracing::warn!("{warning}");
+    let Warning { device, text, command, .. } = warning;
+    SettingWarning { device, text, command }
+}
+
+/// Writes lines to files of the group of a container, which goes with its cgroup.
+#[utoipa::path(post, path = "/v1/groups/cgroup", operation_id = "write_cgroup",
+    request_body = WriteCgroup,
+    responses((status = 200, description = "The groups", body = CgroupWritten),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn write_cgroup(
+    State(shared): Subject,
+    sent: Body,
+) -> Result<Answer<CgroupWritten>, Refused> {
+    let example = r#"{"pid":4711,"files":{"io.max":"default wbps=10M"}}"#;
+    let WriteCgroup { pid, above, files } = body(sent, example)?;
+    let groups = shared.subject.groups();
+    let written = groups.write_cgroup(CgroupOf { pid, above }, &files)?;
+    tracing::info!(groups = ?written, ?files, "groups of a container set");
+    let all = written.iter().flat_map(|group| files.keys().map(move |file| (group, file)));
+    let warnings = all.flat_map(|(group, file)| groups.warnings(group, Some(file)));
+    let warnings = warnings.map(warning).collect();
+    Ok(Answer(CgroupWritten { groups: written, warnings }))
 }
 
 /// Moves an export, a connection or a process to a group.

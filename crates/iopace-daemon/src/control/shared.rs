@@ -34,7 +34,8 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
-                                 /v1/groups, /v1/groups/files, /v1/groups/move, \
+                                 /v1/groups, /v1/groups/files, /v1/groups/cgroup, \
+                                 /v1/groups/move, \
                                  /v1/groups/recommend, /v1/exports, /v1/exports/resize; \
                                  DELETE /v1/groups, /v1/exports, \
                                  /v1/devices/NAME/recommend";

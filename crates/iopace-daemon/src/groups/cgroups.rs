@@ -34,9 +34,9 @@ const LOOK_INTERVAL: Nanos = Nanos::from_millis(1_000);
 
 /// A cgroup of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct CgroupPlace {
-    hierarchy: Hierarchy,
-    path: String,
+pub(super) struct CgroupPlace {
+    pub(super) hierarchy: Hierarchy,
+    pub(super) path: String,
 }
 
 /// A cgroup, and what its files said just now; `None` if they could not be read.
@@ -47,16 +47,16 @@ pub(super) struct LookedCgroup {
 }
 
 /// The cgroup that a group stands for.
-struct FollowedCgroup {
-    place: CgroupPlace,
+pub(super) struct FollowedCgroup {
+    pub(super) place: CgroupPlace,
     /// When its files were read last.
-    looked: Instant,
+    pub(super) looked: Instant,
 }
 
 /// The cgroups that groups stand for.
 #[derive(Default)]
 pub(super) struct Cgroups {
-    all: BTreeMap<GroupId, FollowedCgroup>,
+    pub(super) all: BTreeMap<GroupId, FollowedCgroup>,
     /// Up to here they were looked at.
     swept: GroupId,
     /// When that was.
@@ -70,7 +70,7 @@ impl Cgroups {
     }
 
     /// Those whose turn it is to be looked at, if it is time for that.
-    fn due(&mut self, now: Instant) -> Vec<(GroupId, CgroupPlace)> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<(GroupId, CgroupPlace)> {
         if self.swept_at.is_some_and(|before| now.since(before) < LOOK_INTERVAL) {
             return Vec::new();
         }

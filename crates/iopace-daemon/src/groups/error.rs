@@ -33,6 +33,16 @@ pub enum GroupError {
     /// No such process.
     #[error("there is no process {0}, or it cannot be seen from here")]
     NoProcess(u32),
+    /// A cgroup that no group can stand for.
+    #[error("the cgroup {path} of process {pid} {problem}")]
+    Cgroup {
+        /// The process.
+        pid: u32,
+        /// The path of the cgroup.
+        path: String,
+        /// What is wrong with it, and what would be right.
+        problem: &'static str,
+    },
     /// There is no room for another process that is moved.
     #[error("{MOVED_MAX} processes are moved already: use a rule, or end some of them")]
     TooManyMoved,

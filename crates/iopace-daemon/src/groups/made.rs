@@ -162,7 +162,7 @@ impl Groups {
     }
 
     /// The group of this name in another one.
-    fn child(
+    pub(super) fn child(
         &self,
         state: &mut State,
         parent: GroupId,
@@ -244,9 +244,11 @@ impl Groups {
         // Children before parents.
         all.sort_by_key(|id| std::cmp::Reverse(state.tree.ancestors(*id).count()));
         for id in all {
-            let State { tree, made, .. } = &mut *state;
-            let is_used =
-                made.is_claimed(id) || tree.members(id) > 0 || tree.children(id).next().is_some();
+            let State { tree, made, containers, .. } = &mut *state;
+            let is_used = made.is_claimed(id)
+                || tree.members(id) > 0
+                || tree.children(id).next().is_some()
+                || containers.all.contains_key(&id);
             let since = &mut made.all.get_mut(&id).expect("one of them").unused;
             if is_used {
                 *since = None;

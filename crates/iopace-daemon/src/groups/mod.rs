@@ -9,6 +9,7 @@
 //! is made or removed.
 
 mod cgroups;
+mod containers;
 mod error;
 mod exports;
 mod listed;
@@ -25,12 +26,13 @@ mod stat;
 mod warnings;
 mod write;
 
+pub use containers::CgroupOf;
 pub use error::GroupError;
 pub(crate) use made::{Claim, Setting, Wanted};
 pub use members::ConnectionInfo;
 pub(crate) use named::Named;
 pub use processes::ProcessInfo;
-pub(crate) use processes::{Callers, Newcomer, Seen};
+pub(crate) use processes::{Callers, MappedCgroup, Newcomer, Seen};
 pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
@@ -72,6 +74,8 @@ struct State {
     processes: Processes,
     made: Made,
     cgroups: Cgroups,
+    /// The cgroups of containers whose groups were set before their first request.
+    containers: Cgroups,
     /// What is tried for groups.
     tried: recommend::Tried,
     /// Groups that the devices know.
@@ -133,6 +137,7 @@ impl Groups {
             processes: Processes::default(),
             made: Made::default(),
             cgroups: Cgroups::default(),
+            containers: Cgroups::default(),
             tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
@@ -212,6 +217,7 @@ impl Groups {
             state.told.remove(&id);
             state.made.reaped(id);
             state.cgroups.reaped(id);
+            state.containers.reaped(id);
         }
     }
 

@@ -22,6 +22,13 @@ pub(crate) struct Seen<'a> {
     pub(crate) group: GroupId,
 }
 
+/// The groups that stand for a cgroup: names below a base.
+#[derive(Clone, Debug)]
+pub(crate) struct MappedCgroup {
+    pub(crate) base: GroupId,
+    pub(crate) below: Vec<String>,
+}
+
 /// The table of callers of a mount. It is asked under the lock of the groups and must not ask back.
 pub(crate) trait Callers: Send + Sync {
     /// Shows all of them; a process with several threads several times.
@@ -32,6 +39,9 @@ pub(crate) trait Callers: Send + Sync {
 
     /// The rule that names this group.
     fn rule_of(&self, group: GroupId) -> Option<String>;
+
+    /// The groups for a cgroup at this path; `None` where no rule maps cgroups.
+    fn mapped(&self, cgroup: &str) -> Option<MappedCgroup>;
 }
 
 /// One that has just been looked at.
@@ -74,7 +84,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    fn mounts(&self) -> impl Iterator<Item = Arc<dyn Callers>> + '_ {
+    pub(super) fn mounts(&self) -> impl Iterator<Item = Arc<dyn Callers>> + '_ {
         self.mounts.iter().filter_map(Weak::upgrade)
     }
 
@@ -292,6 +302,7 @@ impl Groups {
         }
         self.unmake(&mut state, GroupId::ROOT, false);
         drop(state);
+        self.sweep_containers();
         self.sweep_cgroups();
     }
 }

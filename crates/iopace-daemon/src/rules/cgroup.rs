@@ -9,7 +9,7 @@
 //! daemon's own user) can make any.
 
 use crate::printable;
-use crate::process::{Hierarchy, Proc};
+use crate::process::{Hierarchy, Kernel, Proc};
 
 /// Where a process is in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +18,16 @@ pub(crate) struct Cgroup {
     path: String,
     /// Length of its part that no user could choose.
     vouched_len: usize,
+    /// The hierarchy that the path is of.
+    hierarchy: Hierarchy,
     /// The hierarchy in which the same path has limits, if one does.
     limiting: Option<Hierarchy>,
+}
+
+/// The path of the cgroup of a process, as groups are named by it; `None` if it is gone, or cannot
+/// be seen.
+pub fn cgroup_of(pid: u32) -> Option<String> {
+    Kernel.cgroup(pid).map(|text| find(&text).1.to_owned())
 }
 
 impl Cgroup {
@@ -31,13 +39,18 @@ impl Cgroup {
             Some(blkio) => (blkio == path).then_some(Hierarchy::Blkio),
             None => (hierarchy == Hierarchy::Unified).then_some(hierarchy),
         };
-        Cgroup { path: path.to_owned(), vouched_len, limiting }
+        Cgroup { path: path.to_owned(), vouched_len, hierarchy, limiting }
     }
 
     /// The hierarchy in which the path has limits; `None` where it is another path there, or one
     /// that leads out of our own root.
     pub(crate) fn limiting(&self) -> Option<Hierarchy> {
         self.limiting.filter(|_| !self.path.split('/').any(|name| name == ".."))
+    }
+
+    /// The hierarchy that the path is of.
+    pub(crate) fn hierarchy(&self) -> Hierarchy {
+        self.hierarchy
     }
 
     /// The whole path.

@@ -2,8 +2,8 @@
 
 use super::{Client, ClientError, encode};
 use crate::api::{
-    ConnectionReport, CreateGroup, FileReport, GroupReport, MountReport, Move, ProcessesReport,
-    Removed, StatReport, WriteFile, Written,
+    CgroupWritten, ConnectionReport, CreateGroup, FileReport, GroupReport, MountReport, Move,
+    ProcessesReport, Removed, StatReport, WriteCgroup, WriteFile, Written,
 };
 use hyper::Method;
 
@@ -67,6 +67,14 @@ impl Client {
     /// See [`ClientError`]; nothing is changed if it was refused.
     pub fn write_group(&self, write: &WriteFile) -> Result<Written, ClientError> {
         self.post("/v1/groups/files", write)
+    }
+
+    /// Writes lines to files of the group that stands for a cgroup.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn write_cgroup(&self, write: &WriteCgroup) -> Result<CgroupWritten, ClientError> {
+        self.post("/v1/groups/cgroup", write)
     }
 
     /// Has another group pay for an export, a connection or a process.

@@ -27,7 +27,7 @@ mod facts;
 mod tests;
 
 use super::caller::Caller;
-use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
+use crate::groups::{Callers, Claim, Groups, MappedCgroup, Newcomer, Seen, Setting, Wanted};
 use crate::process::{Proc, Process};
 use crate::rules::CgroupLimits::Follow;
 use crate::rules::cgroup::Cgroup;
@@ -261,6 +261,12 @@ impl Callers for Who {
             Some(place) => Some(ruled.rules.all()[place].to_string()),
             None => (ruled.default.group() == group).then(|| "the default".into()),
         }
+    }
+
+    fn mapped(&self, cgroup: &str) -> Option<MappedCgroup> {
+        let ruled = self.ruled();
+        let (claim, depth) = &ruled.places[ruled.rules.find_map()?];
+        Some(MappedCgroup { base: claim.group(), below: rules::mapped(cgroup, *depth) })
     }
 }
 

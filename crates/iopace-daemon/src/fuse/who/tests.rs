@@ -1,5 +1,6 @@
 //! Callers that are made up, in front of a real tree of groups.
 
+mod containers;
 mod groups;
 mod limits;
 mod live;
