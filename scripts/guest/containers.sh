@@ -43,10 +43,12 @@ holds() {
     sed 's/^/SHOW /' /run/shown
 }
 
-# The bundle of a container that writes into the mount: `bundle NAME SETTINGS`, with its annotations.
-# Whether these hold is up to the hook: it keeps the container from starting where they do not.
+# The bundle of a container that writes into the mount: `bundle NAME ANNOTATIONS`. Whether these
+# hold is up to the hook: it keeps the container from starting where they do not.
 bundle() {
-    mkdir -p "/run/$1/rootfs/bin" "/run/$1/rootfs/mnt" "/run/$1/rootfs/proc" "/run/$1/rootfs/dev"
+    for folder in bin mnt proc dev; do
+        mkdir -p "/run/$1/rootfs/$folder"
+    done
     cp /bin/busybox "/run/$1/rootfs/bin/"
     cat >"/run/$1/config.json" <<END
 {"ociVersion": "1.0.2",
@@ -120,7 +122,7 @@ containers() {
     iopace unmount /mnt || wrong "not unmounted"
     echo "SAID $((bytes >> 20)) MiB buffered under io.max wbps=$rate: in $((through / 100)).$(
         printf %02d $((through % 100))) s through iopace, in $((without / 100)).$(
-        printf %02d $((without % 100))) s past it; by an annotation, start included: runc $((by_runc /
-        100)).$(printf %02d $((by_runc % 100))) s, crun $((took / 100)).$(
+        printf %02d $((without % 100))) s past it; by an annotation, start included: runc $((
+        by_runc / 100)).$(printf %02d $((by_runc % 100))) s, crun $((took / 100)).$(
         printf %02d $((took % 100))) s"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A Debian with systemd, as an ext4 image, with the package of iopace in /root: for guest.sh.
+# A Debian with systemd, as an ext4 image, with the package of iopace in /opt: for guest.sh.
 
 # Makes the image $1 with the script $2 as what runs at each boot; $3 is the package, $4 has the
 # kernel's modules, in lib/modules. In $run, which goes at the end.
@@ -10,8 +10,8 @@ debian_root() {
     mmdebstrap --quiet --variant=minbase \
         --include=systemd,systemd-sysv,dbus,udev,kmod,fuse3,procps,python3,restic \
         "$suite" "$root" "${sources[@]}" || return 1
-    cp "$3" "$root/root/iopace.deb"
-    cp scripts/guest/commits.py "$root/root/"
+    cp "$3" "$root/opt/iopace.deb"
+    cp scripts/guest/commits.py "$root/opt/"
     install -m 755 "$2" "$root/usr/local/sbin/trial"
     version=$(basename "$4"/lib/modules/*)
     mkdir -p "$root/usr/lib/modules"
@@ -41,7 +41,7 @@ UNIT
 # An initramfs $1 that goes on with the first disk; $2 has busybox and the modules.
 debian_initramfs() {
     local root=$run/first module
-    mkdir -p "$root"/{bin,dev,proc,root}
+    mkdir -p "$root"/{bin,dev,proc,new}
     cp "$2/bin/busybox" "$root/bin/"
     module=$(find "$2/lib/modules" -name virtio_blk.ko.xz)
     xz -dc "$module" >"$root/virtio_blk.ko"
@@ -49,9 +49,9 @@ debian_initramfs() {
 #!/bin/busybox sh
 /bin/busybox mount -t devtmpfs none /dev
 /bin/busybox insmod /virtio_blk.ko
-/bin/busybox mount -t ext4 /dev/vda /root || exec /bin/busybox poweroff -f
-/bin/busybox mount --move /dev /root/dev
-exec /bin/busybox switch_root /root /sbin/init
+/bin/busybox mount -t ext4 /dev/vda /new || exec /bin/busybox poweroff -f
+/bin/busybox mount --move /dev /new/dev
+exec /bin/busybox switch_root /new /sbin/init
 INIT
     chmod +x "$root/init"
     (cd "$root" && find . | "$2/bin/busybox" cpio -o -H newc 2>/dev/null) >"$1"

@@ -2,7 +2,7 @@
 # An evening of a NAS: a database of its users beside restic, on a slow disk, as the manual tells a
 # new user to go about it. Runs at each boot of a Debian with systemd; the second time it looks what
 # has lasted. Says `DONE` with a count of what was wrong.
-export LC_ALL=C RESTIC_PASSWORD=evening HOME=/root
+export LC_ALL=C RESTIC_PASSWORD=evening HOME=/var/lib/evening
 stage=/var/lib/evening
 wrong=0
 
@@ -38,7 +38,7 @@ commits() {
         [ "$(systemctl is-active backup.service)" = activating ] || wrong "no backup runs: $1"
     fi
     moved=$(awk '{ print $3 }' /sys/block/vdb/stat)
-    result=$(/root/commits.py /srv/cloud.db 30 2>&1) || wrong "commits: $result"
+    result=$(/opt/commits.py /srv/cloud.db 30 2>&1) || wrong "commits: $result"
     moved=$((($(awk '{ print $3 }' /sys/block/vdb/stat) - moved) / 2 / 30))
     if [ "${2:-}" = beside ]; then
         [ "$(systemctl is-active backup.service)" = activating ] || wrong "the backup ended: $1"
@@ -66,7 +66,7 @@ first() {
     cat >/etc/systemd/system/backup.service <<'UNIT'
 [Service]
 Type=oneshot
-Environment=RESTIC_PASSWORD=evening HOME=/root
+Environment=RESTIC_PASSWORD=evening HOME=/var/lib/evening
 ExecStart=/usr/bin/restic backup -q -r /var/backups/restic /srv/photos
 UNIT
     systemctl daemon-reload
@@ -86,7 +86,7 @@ UNIT
     rm -r /etc/systemd/system/backup.service.d
     echo none >/sys/block/vdb/queue/scheduler
 
-    must dpkg -i /root/iopace.deb
+    must dpkg -i /opt/iopace.deb
     must iopace nice --install backup.service
     commits "beside restic, iopace nice --install" beside
     must iopace setup /srv --yes

@@ -39,6 +39,7 @@ mod groups;
 mod live;
 mod mounts;
 mod policies;
+mod ports;
 mod recommend;
 mod record;
 
@@ -51,6 +52,7 @@ pub use groups::*;
 pub use live::*;
 pub use mounts::MountReport;
 pub use policies::*;
+pub use ports::HttpReport;
 pub use recommend::*;
 pub use record::*;
 
@@ -87,15 +89,6 @@ pub struct DaemonReport {
     /// The port of the metrics alone, if there is one.
     #[serde(default)]
     pub metrics: Option<HttpReport>,
-}
-
-/// Where something is served over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HttpReport {
-    /// The address, as `127.0.0.1:8080`.
-    pub address: String,
-    /// The file with the token that requests need.
-    pub token_file: String,
 }
 
 /// What clients see of a device.

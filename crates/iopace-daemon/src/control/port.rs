@@ -12,14 +12,13 @@ use super::door::Door;
 use super::page;
 use super::peer::Owners;
 use super::refused::Refused;
-use super::routes;
 use super::token::{Token, TokenOf};
 use crate::api::HttpReport;
 use crate::start_error::StartError;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use std::fs;
@@ -106,9 +105,7 @@ impl Port {
         let gate = Arc::clone(&self.gate);
         let routes = match gate.of {
             TokenOf::Api => page::router().fallback_service(api),
-            TokenOf::Metrics => {
-                Router::new().route_service(METRICS, api).fallback(routes::no_such_metrics)
-            }
+            TokenOf::Metrics => Router::new().route_service(METRICS, api).fallback(no_such_metrics),
         };
         routes.layer(from_fn_with_state(gate, guard))
     }
@@ -275,6 +272,12 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?;
     first.to_str().ok().filter(|_| all.next().is_none())
+}
+
+/// What else is asked for at a port of the metrics.
+async fn no_such_metrics(uri: Uri) -> Refused {
+    let error = format!("there is no '{}'", uri.path());
+    Refused::new(StatusCode::NOT_FOUND, error, "there is GET /metrics")
 }
 
 async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {

@@ -182,12 +182,6 @@ async fn no_such_route(uri: Uri) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, error, format!("there are {ROUTES}"))
 }
 
-/// For a port of the metrics alone.
-pub(super) async fn no_such_metrics(uri: Uri) -> Refused {
-    let error = format!("there is no '{}'", uri.path());
-    Refused::new(StatusCode::NOT_FOUND, error, "there is GET /metrics")
-}
-
 async fn wrong_method(uri: Uri) -> Refused {
     let error = format!("'{}' does not know this method", uri.path());
     Refused::new(StatusCode::METHOD_NOT_ALLOWED, error, format!("there are {ROUTES}"))
