@@ -18,7 +18,7 @@ use crate::start_error::StartError;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use std::fs;
@@ -104,10 +104,10 @@ impl Port {
     pub(super) fn guard(&self, api: Router) -> Router {
         let gate = Arc::clone(&self.gate);
         let routes = match gate.of {
-            TokenOf::Api => page::router().fallback_service(api),
-            TokenOf::Metrics => Router::new().route_service(METRICS, api).fallback(no_such_metrics),
+            TokenOf::Api => page::router(),
+            TokenOf::Metrics => Router::new(),
         };
-        routes.layer(from_fn_with_state(gate, guard))
+        routes.fallback_service(api).layer(from_fn_with_state(gate, guard))
     }
 
     pub(super) fn door(&self) -> io::Result<PortDoor> {
@@ -208,7 +208,7 @@ impl Gate {
         let said = said.and_then(|said| said.split_once(' '));
         let said = said.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         if said.is_some_and(|(_, said)| self.token.is(said.trim().as_bytes())) {
-            return Ok(());
+            return self.check_path(request.uri().path());
         }
         let error = match said {
             Some(_) => "the token is not the one of this daemon",
@@ -220,6 +220,15 @@ impl Gate {
         };
         let hint = format!("send 'Authorization: Bearer TOKEN'; {whence}");
         Err(Refused::new(StatusCode::UNAUTHORIZED, error, hint))
+    }
+
+    /// Whether the token opens that.
+    fn check_path(&self, path: &str) -> Result<(), Refused> {
+        if self.of == TokenOf::Api || path == METRICS {
+            return Ok(());
+        }
+        let error = format!("there is no '{path}'");
+        Err(Refused::new(StatusCode::NOT_FOUND, error, "there is GET /metrics"))
     }
 
     /// Whether a request is for this server, and from one of its pages if it is from one.
@@ -272,12 +281,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?;
     first.to_str().ok().filter(|_| all.next().is_none())
-}
-
-/// What else is asked for at a port of the metrics.
-async fn no_such_metrics(uri: Uri) -> Refused {
-    let error = format!("there is no '{}'", uri.path());
-    Refused::new(StatusCode::NOT_FOUND, error, "there is GET /metrics")
 }
 
 async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
