@@ -58,7 +58,9 @@ fn spec(file: &str) -> Result<&'static FileSpec, String> {
     let settings = || FILES.iter().filter(|spec| spec.writable);
     settings().find(|spec| spec.name == file).ok_or_else(|| {
         let names = || settings().map(|spec| spec.name);
-        match nearest(file, names()) {
+        // No slip is that long, and to compare costs by the length.
+        let short = Some(file).filter(|file| file.len() <= SHOWN_MAX);
+        match short.and_then(|file| nearest(file, names())) {
             Some(meant) => format!("there is no such setting; did you mean {PREFIX}{meant}?"),
             None => {
                 let all: Vec<String> = names().map(|name| format!("{PREFIX}{name}")).collect();
