@@ -24,6 +24,19 @@ mod cli {
         /// One JSON object per line.
         Json,
     }
+
+    /// Ports beside the control socket.
+    #[derive(Clone, Debug, Default)]
+    pub struct PortArgs {
+        /// That of the API.
+        pub http: Option<std::net::SocketAddr>,
+        /// The file of its token.
+        pub http_token_file: Option<std::path::PathBuf>,
+        /// That of the metrics alone.
+        pub metrics: Option<std::net::SocketAddr>,
+        /// The file of its token.
+        pub metrics_token_file: Option<std::path::PathBuf>,
+    }
 }
 
 /// The part of the output that the configuration uses: here nothing is ever meant.
