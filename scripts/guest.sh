@@ -13,8 +13,6 @@
 #   containers a limit of the kernel for a cgroup, held through a mount for buffered writes; and
 #              annotations of containers of runc and crun, by `iopace container-hook`
 #   govern     a cgroup that gives way to another one, by `iopace govern` and without it
-#   evening    a Debian with systemd and the package of target/debian (package.sh build): a database
-#              beside restic on a slow disk, before and after, and once more after a reboot
 #   machine    ext4 on an export that is the guest's own disk over vhost-user, with two queues; the
 #              daemon is killed four times meanwhile, and goes on with the requests in flight
 #   ublk       ext4 on a block device of ublk_drv, whose daemon is killed under fio, while another
@@ -28,10 +26,9 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
-. scripts/guest/debian_root.sh
 usage() {
     echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|govern|" \
-        "evening|machine|ublk|insert|tests]" >&2
+        "machine|ublk|insert|tests]" >&2
     exit 2
 }
 format=table
@@ -41,11 +38,10 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers govern evening machine ublk
-    insert tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers govern machine ublk insert
+    tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | containers | govern | evening | machine | ublk | insert | tests)
-    parts=("$1") ;;
+boot | reset | groups | containers | govern | machine | ublk | insert | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -191,13 +187,11 @@ join() {
     rm "$run/beside"
 }
 
-# Boots a guest for a job: `boot JOB [OPTIONS]`, with the disk $run/system or four empty ones; its
-# console is in $run/console.
+# Boots a guest for a job: `boot JOB [OPTIONS]`; its console is in $run/console.
 boot() {
-    local disks=() disk files=initramfs names=(a b c d)
+    local disks=() disk files=initramfs
     [ ! -e "$run/initramfs-$1" ] || files=initramfs-$1
-    [ ! -e "$run/system" ] || names=(system)
-    for disk in "${names[@]}"; do
+    for disk in a b c d; do
         [ -e "$run/$disk" ] || truncate -s 400M "$run/$disk"
         disks+=(-drive "file=$run/$disk,if=virtio,format=raw,cache=writeback")
     done
@@ -322,31 +316,6 @@ governed() {
         -drive "file=$run/slow,if=none,id=slow,format=raw,throttling.iops-total=400"
 }
 
-# A disk of 2 MiB and 200 requests a second; the first disk is the system's.
-evening() {
-    local deb slow=(-device virtio-blk-pci,drive=slow -drive)
-    local limits=throttling.iops-total=200,throttling.bps-total=2097152
-    deb=$(ls -t target/debian/iopace_*.deb 2>/dev/null | head -1)
-    if [ -z "$deb" ] || ! command -v mmdebstrap >/dev/null; then
-        said="skipped: no package (scripts/package.sh build) or no mmdebstrap"
-        return
-    fi
-    debian_root "$run/system" scripts/guest/evening.sh "$deb" "$cache/tree" || return 1
-    debian_initramfs "$run/initramfs-evening" "$cache/tree"
-    truncate -s 1G "$run/slow"
-    slow+=("file=$run/slow,if=none,id=slow,format=raw,$limits")
-    for await in '^(REBOOT|DONE)' '^DONE'; do
-        boot evening "${slow[@]}"
-        await "$await" || return 1
-        grep -q '^DONE' "$run/console" || wait "$guest" || true
-        gone
-        lines '^(WRONG|SHOW)' >&3
-        grep -qE '^(REBOOT|DONE) 0' "$run/console" || return 1
-    done
-    rm "$run/system" "$run/slow"
-    said=$(lines '^SAID ' | sed 's/^SAID //')
-}
-
 # Seconds since a moment in microseconds, with one digit.
 tenths() {
     local tenths=$(((${EPOCHREALTIME/./} - $1) / 100000))
@@ -360,7 +329,6 @@ part() {
     reset) reset ;;
     groups | containers) once "$1" 'SHOW' ;;
     govern) governed ;;
-    evening) evening ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
     insert) once insert 'insert:' ;;
