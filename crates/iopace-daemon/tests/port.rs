@@ -135,7 +135,7 @@ fn the_api_needs_the_token_and_the_page_does_not() {
 fn a_token_of_metrics_opens_nothing_else() {
     let mut open = Open::metrics();
     let bearer = open.bearer();
-    // Whoever scrapes may know the machine by any name.
+    // A scraper may know the machine by any name.
     let named = "host: nas.example:9100";
     let answer = open.ask("GET /metrics", &[named, &bearer]);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("iopace_"), "{answer}");

@@ -10,7 +10,7 @@
 //!                     cgroup of its first process, or of its pod ─► every daemon
 //! ```
 //!
-//! Whoever may start containers chooses names and values, so a container reaches no group but its
+//! A user who may start containers chooses names and values, so a container reaches no group but its
 //! own: not that of whoever starts it, where they share a cgroup.
 
 mod annotations;

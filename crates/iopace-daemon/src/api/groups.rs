@@ -114,7 +114,7 @@ pub struct WriteCgroup {
 pub struct CgroupWritten {
     /// Their paths; none if no mount maps cgroups.
     pub groups: Vec<String>,
-    /// What of the files will not do what it says.
+    /// Settings of the files that will not do what they say.
     pub warnings: Vec<SettingWarning>,
 }
 

@@ -43,7 +43,7 @@ impl Groups {
             return Err(refused(of, &place.path, TOO_DEEP));
         }
         self.try_files(&state, &mapped, files)?;
-        // Whatever fails here leaves groups without settings, which go by themselves.
+        // A failure here leaves groups without settings, which go by themselves.
         let ids = mapped.iter().map(|one| self.made_for(&mut state, one));
         let ids = ids.collect::<Result<Vec<GroupId>, TreeError>>()?;
         for &id in &ids {
@@ -133,7 +133,7 @@ impl State {
     }
 }
 
-/// Whoever tells of containers may control the daemon.
+/// The owner of such groups: a client that tells of containers may control the daemon.
 const ROOT_UID: u32 = 0;
 
 const NO_OTHER: &str = "is that of all processes, or has none of its own above it: containers \

@@ -40,7 +40,7 @@ pub enum GroupError {
         pid: u32,
         /// The path of the cgroup.
         path: String,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and the remedy.
         problem: &'static str,
     },
     /// There is no room for another process that is moved.

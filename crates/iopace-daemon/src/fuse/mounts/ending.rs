@@ -1,7 +1,7 @@
 //! How a mount that has ended lets go of its directory: all files below are closed, then the claim
 //! goes, then the record.
 //!
-//! Whoever unmounts waits for the record and may unmount the file system below next, which the
+//! `umount` waits for the record, and its user may unmount the file system below next, which the
 //! kernel refuses while a file of it is open. So the device goes as well, in a daemon that goes on
 //! for other mounts, too.
 
