@@ -10,8 +10,8 @@
 //!                     cgroup of its first process, or of its pod ─► every daemon
 //! ```
 //!
-//! A user who may start containers chooses names and values, so a container reaches no group but its
-//! own: not that of whoever starts it, where they share a cgroup.
+//! A user who may start containers chooses names and values, so a container reaches no group but
+//! its own: not that of whoever starts it, where they share a cgroup.
 
 mod annotations;
 mod event;
