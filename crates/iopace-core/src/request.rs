@@ -69,6 +69,17 @@ impl RequestId {
         RequestId { slot: u32::MAX, sequence }
     }
 
+    /// The name of the request with this arrival number in that slot: for a loaded policy, which is
+    /// told both as numbers.
+    pub const fn at(slot: u32, sequence: u64) -> RequestId {
+        RequestId { slot, sequence }
+    }
+
+    /// Its slot in the engine's table, which is used again when the request has ended.
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
     /// The arrival number: smaller came earlier.
     pub fn sequence(self) -> u64 {
         self.sequence

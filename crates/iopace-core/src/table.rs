@@ -18,10 +18,12 @@ use core::ops::Index;
 
 mod entry;
 mod list;
+mod mirror;
 mod request;
 
 pub(crate) use entry::Entry;
 pub use list::List;
+pub use mirror::Mirrored;
 pub use request::Request;
 
 /// Where a request stands.

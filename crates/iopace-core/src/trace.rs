@@ -55,6 +55,11 @@ pub enum Fault {
     Invented,
     /// It no longer knows of a request that it was given.
     Forgot,
+    /// It is a loaded policy, and did what no program may: it left its memory, divided by zero, or
+    /// answered in a way that means nothing.
+    Trapped,
+    /// It is a loaded policy, and a call of it used up its processor time.
+    Endless,
 }
 
 impl Fault {
@@ -65,6 +70,8 @@ impl Fault {
             Fault::Stalled => "held work while the disk was idle",
             Fault::Invented => "returned a request that it was not given",
             Fault::Forgot => "lost a request that it was given",
+            Fault::Trapped => "broke off",
+            Fault::Endless => "did not come to an end",
         }
     }
 }

@@ -73,7 +73,7 @@ static ALONE: Algorithm = Algorithm {
     params: &[],
     counters: &[],
     profile: Profile::PLAIN,
-    build: |params| Box::new(Alone((REGISTRY[0].build)(params))),
+    build: &|params| Box::new(Alone((REGISTRY[0].build)(params))),
 };
 
 fn drain(engine: &mut Engine) -> usize {

@@ -36,7 +36,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     params: &[],
     counters: &[],
     profile: Profile::PLAIN,
-    build: |_| Box::new(ReadPrio::default()),
+    build: &|_| Box::new(ReadPrio::default()),
 };
 
 /// Reads that are served in a row while writes wait.

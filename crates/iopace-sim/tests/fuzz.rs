@@ -60,8 +60,8 @@ static UNFAIR: Algorithm = Algorithm {
     params: &[],
     counters: &[],
     // It promises what it does not keep, or nobody would look.
-    profile: Profile { stream_wait: Some(|_, load| load.service), ..Profile::PLAIN },
-    build: |_| Box::new(Unfair::default()),
+    profile: Profile { stream_wait: Some(&|_, load| load.service), ..Profile::PLAIN },
+    build: &|_| Box::new(Unfair::default()),
 };
 
 static FORGETFUL: Algorithm = Algorithm {
@@ -70,7 +70,7 @@ static FORGETFUL: Algorithm = Algorithm {
     params: &[],
     counters: &[],
     profile: Profile::PLAIN,
-    build: |_| Box::new(Forgetful::default()),
+    build: &|_| Box::new(Forgetful::default()),
 };
 
 /// Puts a broken scheduler in where there is one, on a slow disk that takes one request at a time.
@@ -120,7 +120,7 @@ fn panics_are_faults() {
         params: &[],
         counters: &[],
         profile: Profile::PLAIN,
-        build: |_| panic!("a canary"),
+        build: &|_| panic!("a canary"),
     };
     let text = "why = \"?\"\nduration = \"1s\"\n[disk]\npreset = \"null\"\n";
     let mut scenario = Scenario::parse("a", text).expect("sound");

@@ -15,6 +15,7 @@ use crate::time::Nanos;
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::resume_unwind;
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
     let len = if op == Op::Flush { 0 } else { 4096 };
@@ -95,6 +96,7 @@ impl Scheduler for Rogue {
                 _ = self.inner.pop(now, table);
                 self.inner.pop(now, table)
             }
+            (Fault::Trapped | Fault::Endless, true) => resume_unwind(Box::new(self.fault)),
             _ => self.inner.pop(now, table),
         }
     }
@@ -112,7 +114,7 @@ macro_rules! rogue_algorithm {
             params: &[],
             counters: &[],
             profile: Profile::PLAIN,
-            build: |_| rogue($fault),
+            build: &|_| rogue($fault),
         };
     };
 }
@@ -121,13 +123,15 @@ rogue_algorithm!(PANICS, Fault::Panicked);
 rogue_algorithm!(STALLS, Fault::Stalled);
 rogue_algorithm!(INVENTS, Fault::Invented);
 rogue_algorithm!(FORGETS, Fault::Forgot);
+rogue_algorithm!(TRAPS, Fault::Trapped);
+rogue_algorithm!(LOOPS, Fault::Endless);
 static UNBUILDABLE: Algorithm = Algorithm {
     name: "unbuildable",
     summary: "fails to start",
     params: &[],
     counters: &[],
     profile: Profile::PLAIN,
-    build: |_| panic!("cannot start"),
+    build: &|_| panic!("cannot start"),
 };
 
 #[test]
@@ -137,6 +141,8 @@ fn p1_and_p4_a_failed_scheduler_is_replaced_and_nothing_is_lost() {
         (&STALLS, Fault::Stalled),
         (&INVENTS, Fault::Invented),
         (&FORGETS, Fault::Forgot),
+        (&TRAPS, Fault::Trapped),
+        (&LOOPS, Fault::Endless),
     ] {
         let mut engine = Engine::new(config(&fifo::ALGORITHM, 64, 1));
         let insert = Control::Insert(algorithm, algorithm.defaults());

@@ -12,6 +12,9 @@ pub struct CounterSpec {
     pub doc: &'static str,
 }
 
+/// Makes a scheduler with these parameters: a function, or what a loaded policy brings.
+pub type Build = &'static (dyn Fn(&Params) -> Box<dyn Scheduler> + Sync);
+
 /// One exchangeable scheduler: its name, its parameters, and how to make one.
 pub struct Algorithm {
     /// The word for it on the command line; also its file and docs page.
@@ -25,7 +28,7 @@ pub struct Algorithm {
     /// Its promises.
     pub profile: Profile,
     /// Makes an empty one with these parameters.
-    pub build: fn(&Params) -> Box<dyn Scheduler>,
+    pub build: Build,
 }
 
 impl Algorithm {

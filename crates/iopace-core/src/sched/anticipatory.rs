@@ -67,18 +67,18 @@ pub static ALGORITHM: Algorithm = Algorithm {
     ],
     profile: Profile {
         // The oldest of another goes after batch_ms; expire_ms each for those of one client.
-        closed_loop_wait: Some(|params, load| {
+        closed_loop_wait: Some(&|params, load| {
             let expire = params.millis("expire_ms").times(load.requests / load.clients_count);
             params.millis("batch_ms") + expire + load.serving(load.requests)
         }),
         // One that is past its time goes first, the oldest before.
-        stream_wait: Some(|params, load| {
+        stream_wait: Some(&|params, load| {
             let longest = params.millis("expire_ms") + params.millis("antic_ms");
             (longest + load.service).times(load.requests)
         }),
         ..Profile::PLAIN
     },
-    build: |params| Box::new(Anticipatory::new(params)),
+    build: &|params| Box::new(Anticipatory::new(params)),
 };
 
 static PARAMS: [ParamSpec; 4] = [

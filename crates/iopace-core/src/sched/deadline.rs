@@ -48,10 +48,10 @@ pub static ALGORITHM: Algorithm = Algorithm {
     ],
     profile: Profile {
         // Three rounds of two batches of reads and one of writes; far from write_expire_ms.
-        closed_loop_wait: Some(|_, load| load.serving(3 * 2 * load.requests)),
+        closed_loop_wait: Some(&|_, load| load.serving(3 * 2 * load.requests)),
         // Past its deadline, after the older ones of its direction: each begins a batch, and the
         // batches of the other direction come between.
-        stream_wait: Some(|params, load| {
+        stream_wait: Some(&|params, load| {
             let expire = params.millis("read_expire_ms").max(params.millis("write_expire_ms"));
             let round = params.value("fifo_batch") * (params.value("writes_starved") + 2);
             expire + load.serving(round * load.requests)
@@ -59,7 +59,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
         is_compared: true,
         ..Profile::PLAIN
     },
-    build: |params| Box::new(Deadline::new(params)),
+    build: &|params| Box::new(Deadline::new(params)),
 };
 
 static PARAMS: [ParamSpec; 4] = [

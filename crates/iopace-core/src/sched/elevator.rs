@@ -44,12 +44,12 @@ pub static ALGORITHM: Algorithm = Algorithm {
     profile: Profile {
         // It has this bound only because whoever is passed over does not submit again, so that few
         // are left to pass: the time of 111 requests.
-        closed_loop_wait: Some(|_, _| Nanos::from_secs(1)),
+        closed_loop_wait: Some(&|_, _| Nanos::from_secs(1)),
         // See Limits.
         stream_wait: None,
         ..Profile::PLAIN
     },
-    build: |_| Box::new(Elevator::default()),
+    build: &|_| Box::new(Elevator::default()),
 };
 
 /// The queue.

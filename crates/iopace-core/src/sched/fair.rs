@@ -154,12 +154,12 @@ pub static ALGORITHM: Algorithm = Algorithm {
     profile: Profile {
         // A go of each client, each with one request past it and one wait; only a task's own
         // requests count in its go, so the flushes come on top.
-        closed_loop_wait: Some(|params, load| {
+        closed_loop_wait: Some(&|params, load| {
             let go = params.millis("quantum_ms") + params.millis("wait_ms") + load.service;
             go.times(load.clients_count) + load.serving(load.requests)
         }),
         // As rr; a go is counted in device time, with waits.
-        stream_wait: Some(|params, load| {
+        stream_wait: Some(&|params, load| {
             let go = params.millis("quantum_ms") + params.millis("wait_ms") + load.serving(2);
             let passed_over = params.millis("expire_ms") + Nanos::from_secs(load.requests);
             passed_over + go.times(load.clients_count + 1)
@@ -167,7 +167,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
         divides: true,
         is_compared: true,
     },
-    build: |params| Box::new(Fair::from(params)),
+    build: &|params| Box::new(Fair::from(params)),
 };
 
 /// A longer seek counts as this long (gsched_rr).

@@ -31,11 +31,11 @@ pub static ALGORITHM: Algorithm = Algorithm {
     counters: &[],
     profile: Profile {
         // All others, and as many flushes, which go before.
-        closed_loop_wait: Some(|_, load| load.serving(2 * load.requests)),
-        stream_wait: Some(|_, load| load.serving(load.requests)),
+        closed_loop_wait: Some(&|_, load| load.serving(2 * load.requests)),
+        stream_wait: Some(&|_, load| load.serving(load.requests)),
         ..Profile::PLAIN
     },
-    build: |_| Box::new(Fifo::default()),
+    build: &|_| Box::new(Fifo::default()),
 };
 
 /// The queue.

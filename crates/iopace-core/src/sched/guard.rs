@@ -12,6 +12,7 @@ use crate::request::{GroupId, Op, RequestId};
 use crate::table::{Request, Table};
 use crate::time::Instant;
 use crate::trace::Fault;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A running scheduler with its algorithm and parameters.
@@ -136,8 +137,15 @@ impl Guard {
     #[inline]
     fn fenced<T>(&mut self, call: impl FnOnce(&mut dyn Scheduler) -> T) -> Result<T, Fault> {
         let scheduler = &mut *self.scheduler;
-        catch_unwind(AssertUnwindSafe(|| call(scheduler))).map_err(|_| Fault::Panicked)
+        catch_unwind(AssertUnwindSafe(|| call(scheduler))).map_err(fault_of)
     }
+}
+
+/// The fault that a panic stands for: a loaded policy throws its own
+/// ([`std::panic::resume_unwind`]).
+#[cold]
+fn fault_of(panic: Box<dyn Any + Send>) -> Fault {
+    panic.downcast_ref().copied().unwrap_or(Fault::Panicked)
 }
 
 impl Drop for Guard {

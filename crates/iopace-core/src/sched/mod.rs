@@ -26,10 +26,10 @@ pub mod rr;
 pub mod sorted;
 pub mod tasks;
 
-pub use algorithm::{Algorithm, CounterSpec};
+pub use algorithm::{Algorithm, Build, CounterSpec};
 pub use params::{Changes, ParamError, ParamSpec, Params};
 pub use profile::{Load, Profile};
-pub use registry::{AUTO, REGISTRY, divides, dividing, find, recommended};
+pub use registry::{AUTO, REGISTRY, Taken, add, all, divides, dividing, find, recommended, remove};
 
 /// The opinion of a scheduler about the disk, which it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

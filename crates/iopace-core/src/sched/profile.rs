@@ -3,12 +3,13 @@
 
 use super::Params;
 use crate::time::Nanos;
+use core::fmt;
 
 /// The longest wait of a request for its start, under these parameters and beside this load.
-pub type WaitMax = fn(&Params, &Load) -> Nanos;
+pub type WaitMax = &'static (dyn Fn(&Params, &Load) -> Nanos + Sync);
 
 /// What a scheduler promises. One that promises nothing is [`Profile::PLAIN`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Profile {
     /// Its bound beside [`Load::CLOSED_LOOP`], with its parameters at their defaults: whoever is
     /// passed over there does not submit again. `None`: it has none, and the suite sees that.
@@ -22,6 +23,17 @@ pub struct Profile {
     /// Whether a long replay compares it unless schedulers are named. Each of them costs one pass
     /// over the trace, so these are few.
     pub is_compared: bool,
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile")
+            .field("has_closed_loop_wait", &self.closed_loop_wait.is_some())
+            .field("has_stream_wait", &self.stream_wait.is_some())
+            .field("divides", &self.divides)
+            .field("is_compared", &self.is_compared)
+            .finish()
+    }
 }
 
 impl Profile {

@@ -1,8 +1,10 @@
-//! The list of schedulers: one line each.
+//! The list of schedulers: those that are compiled in, one line each, and those that were loaded.
 
 use super::Algorithm;
+use core::fmt;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// All schedulers, the simplest first.
+/// All schedulers that are compiled in, the simplest first.
 pub static REGISTRY: &[&Algorithm] = &[
     &super::fifo::ALGORITHM,
     &super::elevator::ALGORITHM,
@@ -12,9 +14,27 @@ pub static REGISTRY: &[&Algorithm] = &[
     &super::fair::ALGORITHM,
 ];
 
+/// Those that were added, in this order. Few, and looked at by commands only: no request asks.
+static ADDED: RwLock<Vec<&'static Algorithm>> = RwLock::new(Vec::new());
+
 /// The word for the recommended scheduler where a user names one: it is what a device has for which
 /// none is named.
 pub const AUTO: &str = "auto";
+
+/// Words that stand where the name of a scheduler may stand, and mean something else.
+const WORDS: [&str; 3] = [AUTO, "none", "all"];
+
+/// The name is that of another scheduler, or a word that means something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken(pub &'static str);
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the name '{}' is taken", self.0)
+    }
+}
+
+impl std::error::Error for Taken {}
 
 /// The scheduler of a device for which none is named, on every kind of disk: it finds out by itself
 /// what the disk is, and it starves nobody.
@@ -37,7 +57,65 @@ pub fn divides(name: &str) -> bool {
     find(name).is_some_and(|algorithm| algorithm.profile.divides)
 }
 
+/// All schedulers that there are now: those compiled in, then those added.
+pub fn all() -> Vec<&'static Algorithm> {
+    REGISTRY.iter().copied().chain(added().iter().copied()).collect()
+}
+
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
-    REGISTRY.iter().find(|algorithm| algorithm.name == name).copied()
+    let is_it = |algorithm: &&&'static Algorithm| algorithm.name == name;
+    let compiled_in = REGISTRY.iter().find(is_it).copied();
+    compiled_in.or_else(|| added().iter().find(is_it).copied())
+}
+
+/// Adds a scheduler, which is found by its name from now on.
+///
+/// # Errors
+/// The name is taken; nothing is changed then.
+pub fn add(algorithm: &'static Algorithm) -> Result<(), Taken> {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut all = REGISTRY.iter().chain(added.iter());
+    if WORDS.contains(&algorithm.name) || all.any(|known| known.name == algorithm.name) {
+        return Err(Taken(algorithm.name));
+    }
+    added.push(algorithm);
+    Ok(())
+}
+
+/// Takes one that was added out again: it is not found any more. Devices that have it keep it.
+pub fn remove(name: &str) -> Option<&'static Algorithm> {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let place = added.iter().position(|algorithm| algorithm.name == name)?;
+    Some(added.remove(place))
+}
+
+fn added() -> RwLockReadGuard<'static, Vec<&'static Algorithm>> {
+    ADDED.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fifo;
+
+    #[test]
+    fn one_that_is_added_is_found_until_it_is_removed() {
+        static ADDED_HERE: Algorithm = Algorithm { name: "added-here", ..fifo::ALGORITHM };
+        assert!(find("added-here").is_none());
+        add(&ADDED_HERE).expect("the name is free");
+        assert!(std::ptr::eq(find("added-here").expect("there"), &ADDED_HERE));
+        assert_eq!(add(&ADDED_HERE), Err(Taken("added-here")));
+        assert_eq!(all().len(), REGISTRY.len() + 1);
+        remove("added-here").expect("there");
+        assert!(find("added-here").is_none());
+        assert!(remove("fifo").is_none(), "what is compiled in stays");
+    }
+
+    #[test]
+    fn a_word_with_a_meaning_is_no_name() {
+        static NONE: Algorithm = Algorithm { name: "none", ..fifo::ALGORITHM };
+        assert_eq!(add(&NONE), Err(Taken("none")));
+        assert_eq!(add(&fifo::ALGORITHM), Err(Taken("fifo")));
+    }
 }

@@ -83,19 +83,19 @@ pub static ALGORITHM: Algorithm = Algorithm {
     ],
     profile: Profile {
         // A slice of each client, each with one request past it and one wait.
-        closed_loop_wait: Some(|params, load| {
+        closed_loop_wait: Some(&|params, load| {
             let slice = params.millis("quantum_ms") + params.millis("wait_ms");
             (slice + load.service).times(load.clients_count)
         }),
         // Beside older ones of its own task: 5 s, and one second for each. Beside other tasks: its
         // turn, and what is left of the slice that is under way.
-        stream_wait: Some(|params, load| {
+        stream_wait: Some(&|params, load| {
             let slice = params.millis("quantum_ms") + params.millis("wait_ms") + load.serving(2);
             Nanos::from_secs(5 + load.requests) + slice.times(load.clients_count + 1)
         }),
         ..Profile::PLAIN
     },
-    build: |params| Box::new(RoundRobin::new(params)),
+    build: &|params| Box::new(RoundRobin::new(params)),
 };
 
 /// A longer seek counts as this long (gsched_rr).

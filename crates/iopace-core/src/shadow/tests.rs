@@ -164,10 +164,13 @@ impl Scheduler for Broken {
 }
 
 static BROKEN: Algorithm =
-    Algorithm { name: "broken", build: |_| Box::new(Broken::default()), ..sched::fifo::ALGORITHM };
+    Algorithm { name: "broken", build: &|_| Box::new(Broken::default()), ..sched::fifo::ALGORITHM };
 
-static UNBORN: Algorithm =
-    Algorithm { name: "unborn", build: |_| panic!("it cannot be built"), ..sched::fifo::ALGORITHM };
+static UNBORN: Algorithm = Algorithm {
+    name: "unborn",
+    build: &|_| panic!("it cannot be built"),
+    ..sched::fifo::ALGORITHM
+};
 
 static UNBORN_PACE: pace::PacePolicy = pace::PacePolicy {
     name: "unborn",

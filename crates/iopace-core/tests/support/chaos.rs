@@ -3,7 +3,7 @@
 
 use super::{Random, forged};
 use iopace_core::request::RequestId;
-use iopace_core::sched::{Algorithm, ParamSpec, Params, Pop, Profile, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, Build, ParamSpec, Params, Pop, Profile, REGISTRY, Scheduler};
 use iopace_core::table::{Request, Table};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
@@ -113,7 +113,7 @@ pub fn in_chaos() -> Vec<&'static Algorithm> {
         // A function pointer captures nothing: a parameter with one legal value tells it the place.
         let place = ParamSpec::new("place", "of the registry", [index as u64; 3], "which one");
         let (name, summary, params) = (inner.name, "in chaos", Box::leak(Box::new([place])));
-        let build = |params: &Params| -> Box<dyn Scheduler> {
+        let build: Build = &|params: &Params| -> Box<dyn Scheduler> {
             Box::new(Chaos::new(REGISTRY[params.get(0) as usize]))
         };
         let (counters, profile) = (&[], Profile::PLAIN);
@@ -178,17 +178,17 @@ pub fn canaries() -> Vec<(&'static Algorithm, Fault)> {
         let inner = (fifo.build)(&fifo.defaults());
         Box::new(Broken { inner, pops: 0, wrong, last: None })
     }
-    let canary = |build, fault| -> (&'static Algorithm, Fault) {
+    let canary = |build: Build, fault| -> (&'static Algorithm, Fault) {
         let (name, summary, profile) = ("canary", "does one thing wrong", Profile::PLAIN);
         let canary = Algorithm { name, summary, params: &[], counters: &[], profile, build };
         (Box::leak(Box::new(canary)), fault)
     };
     vec![
-        canary(|_| broken(Wrong::Panics), Fault::Panicked),
-        canary(|_| broken(Wrong::Stalls), Fault::Stalled),
-        canary(|_| broken(Wrong::Loses), Fault::Forgot),
-        canary(|_| broken(Wrong::Invents), Fault::Invented),
-        canary(|_| broken(Wrong::Repeats), Fault::Invented),
+        canary(&|_| broken(Wrong::Panics), Fault::Panicked),
+        canary(&|_| broken(Wrong::Stalls), Fault::Stalled),
+        canary(&|_| broken(Wrong::Loses), Fault::Forgot),
+        canary(&|_| broken(Wrong::Invents), Fault::Invented),
+        canary(&|_| broken(Wrong::Repeats), Fault::Invented),
     ]
 }
 
@@ -213,5 +213,5 @@ pub static UNFAIR: Algorithm = Algorithm {
     params: &[],
     counters: &[],
     profile: Profile::PLAIN,
-    build: |_| Box::new(Unfair::default()),
+    build: &|_| Box::new(Unfair::default()),
 };

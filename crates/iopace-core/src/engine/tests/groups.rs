@@ -37,7 +37,7 @@ static TOLD: Algorithm = Algorithm {
     params: &[],
     counters: &[CounterSpec { name: "told", doc: "times that it was told of a group" }],
     profile: Profile::PLAIN,
-    build: |_| Box::new(Told::default()),
+    build: &|_| Box::new(Told::default()),
 };
 
 #[test]
