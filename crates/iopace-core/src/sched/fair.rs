@@ -302,7 +302,7 @@ impl Scheduler for Fair {
         }
     }
 
-    fn on_flushed(&mut self, now: Instant, flush: &Request) {
+    fn on_flushed(&mut self, now: Instant, _id: RequestId, flush: &Request) {
         let alone = self.flushes.done(now, self.flight.count == 0);
         let Some(task) = self.tasks.number((flush.group(), flush.task())) else { return };
         // It has not thought while its flush was at the disk, and keeps its go.

@@ -83,7 +83,7 @@ impl Guard {
             return Ok(());
         }
         self.fenced(|scheduler| match request.op() {
-            Op::Flush => scheduler.on_flushed(now, request),
+            Op::Flush => scheduler.on_flushed(now, id, request),
             _ => scheduler.on_done(now, id, request, ok),
         })
     }

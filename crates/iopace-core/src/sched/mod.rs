@@ -101,7 +101,7 @@ pub trait Scheduler: fmt::Debug + Send {
     fn on_done(&mut self, _now: Instant, _id: RequestId, _request: &Request, _ok: bool) {}
 
     /// A flush that it was told of is done.
-    fn on_flushed(&mut self, _now: Instant, _flush: &Request) {}
+    fn on_flushed(&mut self, _now: Instant, _id: RequestId, _flush: &Request) {}
 
     /// Takes over new parameters, already checked against the algorithm's specs, at once.
     fn configure(&mut self, _params: &Params, _table: &Table) {}

@@ -19,7 +19,7 @@ fn flush(bench: &mut Bench, group: u32, task: u64) -> RequestId {
 }
 
 fn flushed(bench: &mut Bench, id: RequestId) {
-    bench.fair.on_flushed(bench.now, &bench.table[id]);
+    bench.fair.on_flushed(bench.now, id, &bench.table[id]);
 }
 
 fn pop(bench: &mut Bench) -> Pop {
