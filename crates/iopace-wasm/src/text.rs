@@ -1,0 +1,13 @@
+//! Texts that come from a module: nothing in them may move a cursor, forge a line or be long.
+
+/// The text with `?` for each control character, cut at so many characters.
+pub(crate) fn printable(text: &str, chars_max: usize) -> String {
+    let plain = text.chars().map(|char| if is_plain(char) { char } else { '?' });
+    plain.take(chars_max).collect()
+}
+
+/// Whether it is neither a control character nor one that changes the direction of a line.
+pub(crate) fn is_plain(char: char) -> bool {
+    !char.is_control()
+        && !matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
