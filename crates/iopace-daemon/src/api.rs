@@ -7,7 +7,9 @@
 //! | `GET /v1/devices/{name}` | [`DeviceReport`] |
 //! | `GET /v1/schedulers` | a list of [`SchedulerSpec`] |
 //! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
-//! | `GET /v1/policies` | [`PolicyList`]: the policies of stages pace and window |
+//! | `GET /v1/policies` | [`PolicyList`]: of stages pace and window, and those that were loaded |
+//! | `POST /v1/policies[?path=FILE]` with a WebAssembly module | [`LoadedPolicy`] |
+//! | `DELETE /v1/policies/{name}` | [`LoadedPolicy`] as it was |
 //! | `POST /v1/devices/{name}/pace` with a [`PaceChange`] | [`DeviceReport`] after the change |
 //! | `GET /v1/devices/{name}/pace/caps` | [`CapsReport`]: processes that have a cap |
 //! | `POST /v1/devices/{name}/pace/caps` with a [`CapChange`] | [`CapsReport`] after the change |
@@ -42,6 +44,7 @@ mod policies;
 mod ports;
 mod recommend;
 mod record;
+mod schedulers;
 
 use iopace_core::sched::AUTO;
 
@@ -55,6 +58,7 @@ pub use policies::*;
 pub use ports::HttpReport;
 pub use recommend::*;
 pub use record::*;
+pub use schedulers::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -315,48 +319,6 @@ pub struct EventReport {
     pub kind: String,
     /// What happened.
     pub text: String,
-}
-
-/// A scheduler that can be inserted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SchedulerSpec {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub summary: String,
-    /// Whether devices have it for which none is named (`auto`).
-    #[serde(default)]
-    pub default: bool,
-    /// Its parameters.
-    pub params: Vec<ParamReport>,
-    /// Its counters.
-    pub counters: Vec<CounterReport>,
-}
-
-/// A parameter of a scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ParamReport {
-    /// Its name, as in `--set name=value`.
-    pub name: String,
-    /// Its unit.
-    pub unit: String,
-    /// Smallest legal value.
-    pub min: u64,
-    /// The value without any setting.
-    pub default: u64,
-    /// Largest legal value.
-    pub max: u64,
-    /// What it does.
-    pub doc: String,
-}
-
-/// A counter of a scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CounterReport {
-    /// Its name.
-    pub name: String,
-    /// What it counts.
-    pub doc: String,
 }
 
 /// What to do with the scheduler of a device. Applied whole or not at all.

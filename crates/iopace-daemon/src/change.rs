@@ -8,10 +8,11 @@ use crate::device::Device;
 use iopace_core::engine::{Control, ControlError, Status};
 use iopace_core::limits::{TASK_CAP_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::pace::CapError;
-use iopace_core::sched::{self, AUTO, Algorithm, Changes, ParamError, Params, REGISTRY};
+use iopace_core::sched::{self, AUTO, Algorithm, Changes, ParamError, Params};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a change was refused; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,8 +231,8 @@ pub(crate) fn auto_has_no_settings() -> Refusal {
 }
 
 pub(crate) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
-    let all = REGISTRY.iter().map(|algorithm| algorithm.name);
-    sched::find(name).ok_or_else(|| unknown("scheduler", name, all))
+    let all = || sched::all().into_iter().map(|algorithm| algorithm.name);
+    sched::find(name).ok_or_else(|| unknown("scheduler", name, all()))
 }
 
 pub(crate) fn find_pace(name: &str) -> Result<&'static pace::PacePolicy, Refusal> {
@@ -253,8 +254,41 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
 }
 
 fn all() -> String {
-    let names: Vec<&str> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+    let names: Vec<&str> = sched::all().iter().map(|algorithm| algorithm.name).collect();
     names.join(", ")
+}
+
+/// Whether the scheduler of that name is free to go.
+///
+/// # Errors
+/// The devices that have it, or that it is tried beside.
+pub(crate) fn check_unused(devices: &[Arc<dyn Device>], scheduler: &str) -> Result<(), Refusal> {
+    let names = |uses: &dyn Fn(&dyn Device) -> bool| {
+        let using = devices.iter().filter(|device| uses(&***device));
+        using.map(|device| device.info().name.clone()).collect::<Vec<String>>()
+    };
+    let having = names(&|device| device.status().engine.algorithm.name == scheduler);
+    if let Some(first) = having.first() {
+        return Err(Refusal::Conflict {
+            error: format!("policy '{scheduler}' is at work on {}", having.join(", ")),
+            hint: format!("take it out first ('iopace sched destroy {first}')"),
+        });
+    }
+    let trying = names(&|device| {
+        let mut is_tried = false;
+        device.look(&mut |engine, _| {
+            let plan = engine.recommendation().and_then(|view| view.plan.scheduler.as_ref());
+            is_tried = plan.is_some_and(|(algorithm, _)| algorithm.name == scheduler);
+        });
+        is_tried
+    });
+    match trying.first() {
+        None => Ok(()),
+        Some(first) => Err(Refusal::Conflict {
+            error: format!("policy '{scheduler}' is tried beside {}", trying.join(", ")),
+            hint: format!("end that first ('iopace recommend off {first}')"),
+        }),
+    }
 }
 
 pub(crate) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {

@@ -20,6 +20,8 @@ use std::time::Duration;
 /// Everything a daemon serves and where.
 #[derive(Clone, Debug)]
 pub struct DaemonConfig {
+    /// The policies that are loaded, by whoever read this: before the devices, which may name them.
+    pub policies: Vec<PolicyConfig>,
     /// The devices, each with its own engine.
     pub devices: Vec<DeviceConfig>,
     /// The directories to be mounted, each with a device of its own beside those above.
@@ -59,6 +61,7 @@ pub struct DaemonConfig {
 impl Default for DaemonConfig {
     fn default() -> DaemonConfig {
         DaemonConfig {
+            policies: Vec::new(),
             devices: Vec::new(),
             mounts: Vec::new(),
             runtime: None,
@@ -85,6 +88,15 @@ impl DaemonConfig {
     pub(crate) fn all_devices(&self) -> impl Iterator<Item = &DeviceConfig> {
         self.devices.iter().chain(self.mounts.iter().map(|mount| &mount.device))
     }
+}
+
+/// A policy that the configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// Its file.
+    pub path: PathBuf,
+    /// The name that it has by its own description.
+    pub name: String,
 }
 
 /// One device.

@@ -59,6 +59,9 @@ struct Changes {
     alone: Mutex<()>,
     /// Devices that were opened since the start: they are closed with their last export.
     added: Mutex<BTreeSet<String>>,
+    /// Policies that the configuration has named before and names no more: they are unloaded when
+    /// no device has them.
+    retired: Mutex<BTreeSet<String>>,
     /// Devices that could not be made durable once. The disk tells that once only.
     unflushed: Mutex<BTreeSet<String>>,
 }
@@ -221,6 +224,10 @@ impl Daemon {
 
     pub(crate) fn unflushed(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.changes.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn retired(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.changes.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn added(&self) -> MutexGuard<'_, BTreeSet<String>> {

@@ -24,6 +24,7 @@ pub mod ioprio;
 pub mod kernel;
 pub mod limits;
 pub mod listener;
+pub mod loadable;
 pub mod memory;
 pub mod mount_error;
 pub mod mount_table;

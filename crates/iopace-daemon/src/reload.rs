@@ -1,6 +1,7 @@
 //! A changed configuration, applied while the daemon runs: all of it, or nothing.
 
 mod exports;
+mod policies;
 
 use crate::api::{Action, Change, PaceChange, WindowChange};
 use crate::change::{self, Refusal};
@@ -61,7 +62,8 @@ pub enum ReloadError {
 
 impl Daemon {
     /// Has what `new` says hold, where `old` was configured before: groups, rules of mounts,
-    /// exports and their devices, and what devices are told. Says what has changed.
+    /// exports and their devices, and what devices are told. Says what has changed. Policies that
+    /// `new` names are loaded already; those that it names no more go when no device has them.
     ///
     /// # Errors
     /// See [`ReloadError`].
@@ -121,6 +123,7 @@ impl Daemon {
             }
         }
         changed.extend(renewals.into_iter().map(renewed));
+        changed.extend(self.retire(old, new));
         // Who paid as one of them may pay as another by now.
         self.groups().remove_gone(&old.groups, &new.groups);
         Ok(changed)

@@ -2,17 +2,19 @@
 
 use crate::api::{
     CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
-    PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport,
-    SchedulerSpec, SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
+    LoadedPolicy, PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec, QueueReport,
+    SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport, TimesReport, WaitsReport,
+    WindowReport,
 };
 use crate::below::{Below, KernelScheduler};
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use crate::device::{Device, DeviceEvent, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
 use crate::groups::{Groups, Warning};
+use crate::loadable;
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
-use iopace_core::sched::{self, Algorithm, DiskView, Params, REGISTRY};
+use iopace_core::sched::{self, Algorithm, DiskView, Params};
 use iopace_core::stats::{DirectionStats, LogHistogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
@@ -81,10 +83,11 @@ fn below(disk: &Below) -> DiskBelowReport {
 
 /// The schedulers that there are.
 pub fn schedulers() -> Vec<SchedulerSpec> {
-    REGISTRY.iter().map(|algorithm| spec(algorithm)).collect()
+    let loaded = loadable::loaded();
+    sched::all().into_iter().map(|algorithm| spec(algorithm, &loaded)).collect()
 }
 
-/// The policies of stages pace and window that there are.
+/// The policies of stages pace and window that there are, and those that were loaded.
 pub fn policies() -> PolicyList {
     let spec = |name: &str, summary: &str, default: &str| PolicySpec {
         name: name.into(),
@@ -96,6 +99,7 @@ pub fn policies() -> PolicyList {
     PolicyList {
         pace: pace.map(|policy| spec(policy.name, policy.summary, PACE_DEFAULT)).collect(),
         window: window.map(|policy| spec(policy.name, policy.summary, WINDOW_DEFAULT)).collect(),
+        loaded: loadable::loaded(),
     }
 }
 
@@ -279,7 +283,7 @@ fn engine_event(event: &Event) -> &'static str {
     }
 }
 
-fn spec(algorithm: &Algorithm) -> SchedulerSpec {
+fn spec(algorithm: &Algorithm, loaded: &[LoadedPolicy]) -> SchedulerSpec {
     let params = algorithm.params.iter().map(|param| ParamReport {
         name: param.name.into(),
         unit: param.unit.into(),
@@ -298,5 +302,6 @@ fn spec(algorithm: &Algorithm) -> SchedulerSpec {
         default: std::ptr::eq(algorithm, sched::recommended()),
         params: params.collect(),
         counters: counters.collect(),
+        loaded: loaded.iter().find(|policy| policy.name == algorithm.name).cloned(),
     }
 }

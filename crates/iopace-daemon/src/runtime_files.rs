@@ -19,7 +19,7 @@ mod named;
 mod replaced;
 
 pub(crate) use kept::Kept;
-pub use named::{open_log, read_config};
+pub use named::{open_log, read_config, read_module};
 
 use crate::mount_table;
 use rustix::fs::{

@@ -197,6 +197,6 @@ pub(crate) fn by(pid: Option<impl std::fmt::Display>) -> String {
 }
 
 fn all_schedulers() -> String {
-    let names: Vec<&str> = sched::REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+    let names: Vec<&str> = sched::all().iter().map(|algorithm| algorithm.name).collect();
     names.join(", ")
 }

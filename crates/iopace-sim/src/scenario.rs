@@ -12,6 +12,7 @@ pub mod file;
 mod groups;
 pub mod keys;
 mod memory;
+pub mod policies;
 mod scheduler;
 mod shape;
 mod steps;

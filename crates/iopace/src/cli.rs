@@ -45,7 +45,8 @@ pub use ports::PortArgs;
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
-pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
+pub use sched::{ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, LoadArgs};
+pub use sched::{SchedCommand, TargetArgs, UnloadArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TablesArgs, TraceFormat};
@@ -234,24 +235,6 @@ pub fn with_hint(mut mistake: clap::Error) -> clap::Error {
     );
     mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     mistake
-}
-
-fn schedulers() -> PossibleValuesParser {
-    let algorithms = iopace_core::sched::REGISTRY.iter();
-    PossibleValuesParser::new(
-        algorithms.map(|algorithm| PossibleValue::new(algorithm.name).help(algorithm.summary)),
-    )
-}
-
-/// The same, and the word for the recommended one.
-fn scheduler_names() -> PossibleValuesParser {
-    let name = iopace_core::sched::recommended().name;
-    let about = format!("the recommended one, {name}, which finds out what the disk is");
-    let auto = PossibleValue::new(iopace_core::sched::AUTO).help(about);
-    let algorithms = iopace_core::sched::REGISTRY.iter();
-    let named =
-        algorithms.map(|algorithm| PossibleValue::new(algorithm.name).help(algorithm.summary));
-    PossibleValuesParser::new(std::iter::once(auto).chain(named))
 }
 
 fn pace_policies() -> PossibleValuesParser {

@@ -2,6 +2,7 @@
 
 mod document;
 mod exports;
+mod loaded;
 mod rules;
 mod save;
 mod skeleton;
@@ -14,7 +15,7 @@ use crate::config;
 use crate::machine::{Machine, Member};
 use crate::output::{Failure, note, print};
 use crate::running::Sought;
-use iopace_daemon::api::{DeviceReport, ExportReport, GroupReport, MountReport};
+use iopace_daemon::api::{DeviceReport, ExportReport, GroupReport, LoadedPolicy, MountReport};
 use iopace_daemon::control::{Client, ClientError};
 use iopace_daemon::runtime_files::read_config;
 use similar::TextDiff;
@@ -47,6 +48,7 @@ pub fn run(command: &ConfigCommand) -> Result<(), Failure> {
 pub fn check(file: &Path) -> Result<(), Failure> {
     let settings = config::parse(file, &read_text(file)?).map_err(Failure::usage)?;
     let counts = [
+        (settings.policies.len(), "policy", "policies"),
         (settings.devices.len(), "device", "devices"),
         (settings.mounts.len(), "mount", "mounts"),
         (settings.exports.len(), "export", "exports"),
@@ -65,6 +67,8 @@ pub struct Holds {
     mounts: Vec<MountReport>,
     exports: Vec<ExportReport>,
     groups: Vec<GroupReport>,
+    /// The policies that are loaded.
+    loaded: Vec<LoadedPolicy>,
     /// The file that it was started with.
     file: Option<PathBuf>,
 }
@@ -80,6 +84,7 @@ impl Holds {
             mounts: client.mounts()?,
             exports: status.exports,
             groups,
+            loaded: client.policies()?.loaded,
             file: status.config.map(PathBuf::from),
         })
     }
@@ -94,6 +99,7 @@ impl Holds {
             }
             None => (None, skeleton::of(self)?),
         };
+        document.policies(&self.loaded)?;
         for device in &self.devices {
             document.device(device, None)?;
         }

@@ -40,6 +40,7 @@ mod record;
 mod replay;
 mod running;
 mod sched;
+mod scheduler_words;
 mod serve;
 mod setup;
 mod sim;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(told) => return tell(&cli::with_hint(told)),
     };
+    iopace_sim::scenario::policies::load_by(scheduler_words::loaded);
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Mount(args) => mount::run(&args),

@@ -5,6 +5,7 @@ mod show;
 use crate::cli::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs, TargetArgs};
 use crate::group;
 use crate::output::{Failure, Format, print, print_json};
+use crate::sched::load::PolicyModule;
 use crate::target::{done, find, only};
 use iopace_daemon::api::{ClientsWord, RecommendChange, RecommendFile, RecommendReport};
 use iopace_daemon::control::{Client, ClientError};
@@ -45,7 +46,8 @@ fn each(
 
 fn set(args: &RecommendSetArgs) -> Result<(), Failure> {
     let RecommendSetArgs { sched, set, pace, window_policy, .. } = args;
-    let change = RecommendChange {
+    let module = sched.as_deref().and_then(PolicyModule::named).transpose()?;
+    let mut change = RecommendChange {
         scheduler: sched.clone(),
         set: set.iter().cloned().collect(),
         pace: pace.clone(),
@@ -59,6 +61,9 @@ fn set(args: &RecommendSetArgs) -> Result<(), Failure> {
     };
     let target = &args.target;
     let (client, device) = only(target.control.as_deref(), target.device.as_deref())?;
+    if let Some(module) = module {
+        change.scheduler = Some(module.load(&client).map_err(Failure::new)?.name);
+    }
     let report = client.recommend(&device.name, &change).map_err(Failure::new)?;
     done(target, &report, || show::tried(&report))
 }

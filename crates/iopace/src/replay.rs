@@ -70,7 +70,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 
 /// The schedulers under which a long trace is replayed unless some are named, `none` first.
 fn compared() -> Vec<&'static str> {
-    let few = sched::REGISTRY.iter().filter(|algorithm| algorithm.profile.is_compared);
+    let few = sched::all().into_iter().filter(|algorithm| algorithm.profile.is_compared);
     std::iter::once("none").chain(few.map(|algorithm| algorithm.name)).collect()
 }
 

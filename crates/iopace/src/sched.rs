@@ -1,5 +1,6 @@
 //! `iopace sched`: the schedulers of a running daemon.
 
+pub(crate) mod load;
 mod show;
 
 use crate::cli::{
@@ -8,7 +9,9 @@ use crate::cli::{
 use crate::output::{Failure, warn};
 use crate::target::{self, asks_daemon, devices, done, find};
 use iopace_daemon::api::{Action, Change, SchedulerWarning};
-use iopace_daemon::report;
+use iopace_daemon::{loadable, report};
+use load::PolicyModule;
+use std::path::Path;
 
 /// Carries out a command.
 ///
@@ -20,25 +23,32 @@ pub fn run(command: &SchedCommand) -> Result<(), Failure> {
         SchedCommand::Insert(InsertArgs { algorithm, set, target, keep }) => {
             let set = set.iter().cloned().collect();
             let algorithm = Some(algorithm.clone());
-            change((target, *keep), &Change { action: Action::Insert, algorithm, set })
+            change((target, *keep), Change { action: Action::Insert, algorithm, set })
         }
         SchedCommand::Configure(ConfigureArgs { algorithm, set, target, keep }) => {
             let (algorithm, set) = (algorithm.clone(), set.iter().cloned().collect());
-            change((target, *keep), &Change { action: Action::Configure, algorithm, set })
+            change((target, *keep), Change { action: Action::Configure, algorithm, set })
         }
         SchedCommand::Destroy(DestroyArgs { target, keep }) => {
             let change_ =
                 Change { action: Action::Destroy, algorithm: None, set: Default::default() };
-            change((target, *keep), &change_)
+            change((target, *keep), change_)
         }
         SchedCommand::Status(target) => status(target),
+        SchedCommand::Load(args) => load::load(args),
+        SchedCommand::Unload(args) => load::unload(args),
     }
 }
 
-/// Changes one device and shows what is in force then.
-fn change((target, keep): (&TargetArgs, SaveArg), change: &Change) -> Result<(), Failure> {
-    let device =
-        target::change(target, (keep, &["sched"]), |client, name| client.change(name, change))?;
+/// Changes one device and shows what is in force then. A policy that is named by its file is loaded
+/// first.
+fn change((target, keep): (&TargetArgs, SaveArg), change: Change) -> Result<(), Failure> {
+    let module = change.algorithm.as_deref().and_then(PolicyModule::named).transpose()?;
+    let device = target::change(target, (keep, &["sched"]), |client, name| {
+        let Some(module) = module else { return client.change(name, &change) };
+        let algorithm = Some(module.load(client)?.name);
+        client.change(name, &Change { algorithm, ..change })
+    })?;
     for SchedulerWarning { groups, groups_count, text, command } in &device.warnings {
         let of = format!("{} on {}", listed(groups, *groups_count), device.name);
         warn(&of, text, command, target.control.as_deref());
@@ -58,6 +68,12 @@ pub fn listed(names: &[String], count: usize) -> String {
 /// The schedulers: those of the daemon if one is named, else those of this program.
 fn list(args: &ListArgs) -> Result<(), Failure> {
     let target = &args.target;
+    if let Some(file) = args.algorithm.as_deref().filter(|word| loadable::is_file(word)) {
+        let loaded = loadable::load(Path::new(file)).map_err(Failure::new)?;
+        let mut specs = report::schedulers();
+        specs.retain(|spec| spec.name == loaded.name);
+        return done(target, &specs, || show::schedulers(&specs, &[]));
+    }
     let (mut specs, devices) = if asks_daemon(target) {
         let found = find(target)?;
         let specs = match found.first() {
@@ -66,9 +82,19 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         };
         (specs, found.into_iter().map(|(_, device)| device).collect())
     } else {
-        (report::schedulers(), Vec::new())
+        let own = report::schedulers();
+        let loaded = load::elsewhere(&own);
+        (own.into_iter().chain(loaded).collect(), Vec::new())
     };
-    specs.retain(|spec| args.algorithm.as_deref().is_none_or(|name| name == spec.name));
+    if let Some(name) = &args.algorithm {
+        let known: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+        specs.retain(|spec| spec.name == *name);
+        if specs.is_empty() {
+            let known = known.join(", ");
+            let message = format!("there is no scheduler '{name}'; there are: {known}");
+            return Err(Failure::usage(message));
+        }
+    }
     done(target, &specs, || show::schedulers(&specs, &devices))
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn spelt_out<'a>(names: &'a [String], all: impl Fn() -> Vec<&'a str>)
 
 /// The names of all schedulers, `none` first.
 pub(crate) fn all_schedulers<'a>() -> Vec<&'a str> {
-    let names = iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name);
+    let names = iopace_core::sched::all().into_iter().map(|algorithm| algorithm.name);
     std::iter::once("none").chain(names).collect()
 }
 

@@ -53,7 +53,11 @@ pub fn change(
     let saver = Saver::open(&client, keep.save)?;
     let report = change(&client, &device.name).map_err(Failure::new)?;
     if let Some(saver) = saver {
-        saver.save(|document| document.device(&report, Some(keys)))?;
+        let loaded = client.policies().map_err(Failure::new)?.loaded;
+        saver.save(|document| {
+            document.policy_of(&report, &loaded)?;
+            document.device(&report, Some(keys))
+        })?;
     }
     Ok(report)
 }

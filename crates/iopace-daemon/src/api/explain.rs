@@ -28,6 +28,9 @@ pub struct ExplainedDevice {
     /// Whether it is the recommended one that a device has for which none is named (`auto`).
     #[serde(default)]
     pub auto: bool,
+    /// The failure of the scheduler before, where fifo stands in for one that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Its present opinion about the disk; none if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskReport>,

@@ -1,6 +1,6 @@
 //! Stages pace and window over the control socket.
 
-use super::TimesReport;
+use super::{LoadedPolicy, TimesReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -97,6 +97,9 @@ pub struct PolicyList {
     pub pace: Vec<PolicySpec>,
     /// Of stage window.
     pub window: Vec<PolicySpec>,
+    /// Those that were loaded as modules: schedulers.
+    #[serde(default)]
+    pub loaded: Vec<LoadedPolicy>,
 }
 
 /// A policy of stage pace or window.

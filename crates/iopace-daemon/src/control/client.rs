@@ -30,6 +30,9 @@ use tokio::task::JoinHandle;
 /// An answer that has not come by then will not come.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The content of a body.
+const JSON: &str = "application/json";
+
 /// Longest answer that is read: a thousand devices with 64 events each.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -170,19 +173,18 @@ impl Client {
         route: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
-        self.call_within(TIMEOUT, method, route, body)
+        self.call_within(TIMEOUT, (method, route), (JSON, body))
     }
 
     fn call_within<T: DeserializeOwned>(
         &self,
         timeout: Duration,
-        method: Method,
-        route: &str,
-        body: Vec<u8>,
+        (method, route): (Method, &str),
+        (kind, body): (&str, Vec<u8>),
     ) -> Result<T, ClientError> {
         let path = self.path.display().to_string();
         let runtime = runtime(&path)?;
-        let request = self.request(method, route, &[], body);
+        let request = self.request(method, route, &[("content-type", kind)], body);
         let asked = async { tokio::time::timeout(timeout, self.ask(request)).await };
         let (status, body) =
             runtime.block_on(asked).map_err(|_| ClientError::Silent(path.clone()))??;
@@ -201,9 +203,7 @@ impl Client {
         body: Vec<u8>,
     ) -> Request<Full<Bytes>> {
         let mut request = Request::builder().method(method).uri(route);
-        for (name, value) in [("host", "localhost"), ("content-type", "application/json")] {
-            request = request.header(name, value);
-        }
+        request = request.header("host", "localhost");
         for (name, value) in head {
             request = request.header(*name, *value);
         }

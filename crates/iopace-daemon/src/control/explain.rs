@@ -7,7 +7,7 @@ use super::turns::Turn;
 use super::{Controlled, idle_executor};
 use crate::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use crate::clock;
-use crate::device::Device;
+use crate::device::{Device, DeviceEvent};
 use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
 use crate::live::explain::{self, SettingsOf, chain};
@@ -20,6 +20,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use iopace_core::time::Nanos;
+use iopace_core::trace::Event;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -102,6 +103,7 @@ async fn explained(
     let asked = tokio::task::spawn_blocking(move || {
         // Whoever asked may have gone away meanwhile: nobody else copies until this has ended.
         let mut asked = Asked::new(subject.groups(), (kept, turn), devices, (group, over_ns));
+        asked.look_for_failures(&*subject);
         drop(copying);
         if looking.is_some() {
             asked.look(&*subject, look);
@@ -135,6 +137,8 @@ struct Asked {
     settings: Vec<SettingsOf>,
     group: Option<String>,
     over_ns: u64,
+    /// By device: the latest failure of a scheduler.
+    failures: Vec<Option<String>>,
     /// By device: what a look has found.
     below: Vec<Option<BelowReport>>,
     /// Whose turn it is for as long as this is there.
@@ -157,7 +161,23 @@ impl Asked {
         });
         let settings = settings.collect();
         let below = devices.iter().map(|_| None).collect();
-        Asked { kept, devices, settings, group, over_ns, below, _turn: turn }
+        let failures = devices.iter().map(|_| None).collect();
+        Asked { kept, devices, settings, group, over_ns, below, _turn: turn, failures }
+    }
+
+    /// Notes which devices have a scheduler that failed last.
+    fn look_for_failures(&mut self, subject: &dyn Controlled) {
+        let open = subject.devices();
+        for (failure, (name, _)) in self.failures.iter_mut().zip(&self.devices) {
+            let device = open.iter().find(|device| device.info().name == *name);
+            let events = device.map(|device| device.status().events).unwrap_or_default();
+            *failure = events.iter().rev().find_map(|logged| match &logged.event {
+                DeviceEvent::Engine(event @ Event::SchedulerFailed { .. }) => {
+                    Some(event.to_string())
+                }
+                _ => None,
+            });
+        }
     }
 
     /// Looks at where time goes on the devices that have something to do, for so long.
@@ -193,6 +213,9 @@ impl Asked {
         let subject = explain::Subject { device, is_rotational: *is_rotational };
         let settings = &self.settings[place];
         let mut told = explain::explain(&self.reports(), subject, self.group.as_deref(), settings)?;
+        if !told.inserted && !told.auto {
+            told.failure.clone_from(&self.failures[place]);
+        }
         if let Some(below) = self.below[place].clone() {
             explain::add_below(&mut told, below);
         }

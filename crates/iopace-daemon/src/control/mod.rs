@@ -107,6 +107,9 @@ pub trait Controlled: Send + Sync + 'static {
         Err(ExportError::NoExport { name: name.into(), known: Vec::new() })
     }
 
+    /// See [`Daemon::unload_retired`].
+    fn unload_retired(&self) {}
+
     /// The configuration file that it was started with.
     fn config_file(&self) -> Option<&Path> {
         None
@@ -171,6 +174,10 @@ impl Controlled for Daemon {
 
     fn resize_export(&self, name: &str, to: Option<u64>) -> Result<(u64, u64), ExportError> {
         Daemon::resize_export(self, name, to)
+    }
+
+    fn unload_retired(&self) {
+        Daemon::unload_retired(self);
     }
 
     fn config_file(&self) -> Option<&Path> {

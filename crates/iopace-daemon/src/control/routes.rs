@@ -162,6 +162,7 @@ async fn change_scheduler(
     let change: Change = body(sent, r#"{"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#)?;
     let device = &*find(&shared, name)?;
     change::apply(device, &change)?;
+    shared.subject.unload_retired();
     let warnings = report::warnings(device, shared.subject.groups());
     let report = DeviceReport { warnings, ..report::device(device) };
     let scheduler = &report.scheduler;

@@ -30,7 +30,7 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/groups/files, /v1/groups/stat, /v1/exports, /v1/connections, \
                                  /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
                                  /v1/devices/NAME/record, \
-                                 /v1/devices/NAME/pace/caps; POST \
+                                 /v1/devices/NAME/pace/caps; POST /v1/policies, \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
@@ -38,6 +38,7 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/groups/move, \
                                  /v1/groups/recommend, /v1/exports, /v1/exports/resize; \
                                  DELETE /v1/groups, /v1/exports, \
+                                 /v1/policies/NAME, \
                                  /v1/devices/NAME/recommend";
 
 pub(super) type Subject = State<Shared>;
@@ -54,6 +55,8 @@ pub(super) struct Shared {
     pub(super) explains: Turns,
     /// The right to look at where time goes below iopace: one has it at a time.
     pub(super) looks: Arc<Semaphore>,
+    /// The right to load a policy: compiling takes memory, and one after the other has it.
+    pub(super) loads: Arc<Semaphore>,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
     /// Where the control socket is, if there is one.
@@ -71,20 +74,27 @@ impl Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (scrapes, explains) = (Turns::new(), Turns::new());
         let (started, looks) = (clock::now(), Arc::new(Semaphore::new(1)));
+        let loads = Arc::new(Semaphore::new(1));
         // Whoever pastes a command may be elsewhere.
         let control = control.map(|path| std::path::absolute(path).unwrap_or(path.to_owned()));
         let control = control.map(|path| path.display().to_string());
-        Shared { subject, started, streams, scrapes, explains, looks, ended, control, ports }
+        Shared { subject, started, streams, scrapes, explains, looks, loads, ended, control, ports }
     }
 }
 
 /// A device's name in the path.
 pub(super) type Name = Result<InPath<String>, PathRejection>;
 
-pub(super) fn find(shared: &Shared, name: Name) -> Result<Arc<dyn Device>, Refused> {
+/// The same, if it is text.
+pub(super) fn name_in(name: Name) -> Result<String, Refused> {
     let InPath(name) = name.map_err(|rejection| {
         Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
     })?;
+    Ok(name)
+}
+
+pub(super) fn find(shared: &Shared, name: Name) -> Result<Arc<dyn Device>, Refused> {
+    let name = name_in(name)?;
     let devices = shared.subject.devices();
     let found = devices.iter().find(|device| device.info().name == name);
     found.cloned().ok_or_else(|| {

@@ -60,6 +60,23 @@ pub fn read_config(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
+/// The module of a policy that a user has named: a regular file of at most so many bytes.
+///
+/// # Errors
+/// The defect of the file, in words.
+pub fn read_module(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    let found = fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if found.st_size.cast_unsigned() > bytes_max {
+        return Err(io::Error::other(format!("it is longer than {bytes_max} bytes")));
+    }
+    read_bounded(&file, path, bytes_max).map_err(Distrust::into_io)
+}
+
 fn is_nameless(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == PIPEFS_MAGIC)
 }

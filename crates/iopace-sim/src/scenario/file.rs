@@ -45,7 +45,7 @@
 use super::error::{Mistake, ScenarioError};
 use super::shape::{CheckTable, ScenarioFile};
 use super::{Check, DURATION_MAX, Scenario};
-use super::{disk, groups, memory, scheduler, steps, tasks};
+use super::{disk, groups, memory, policies, scheduler, steps, tasks};
 use crate::figure::Figure;
 use crate::spelling;
 use crate::task::Task;
@@ -61,8 +61,9 @@ impl Scenario {
     /// The first mistake, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |(span, message)| ScenarioError::at(file, text, span, message);
-        let parsed: ScenarioFile = toml::from_str(text)
+        let mut parsed: ScenarioFile = toml::from_str(text)
             .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
+        policies::load(file, &mut parsed).map_err(fail)?;
         resolve(file, parsed).map_err(fail)
     }
 }

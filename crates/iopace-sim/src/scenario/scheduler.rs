@@ -11,12 +11,12 @@ use super::error::Mistake;
 use super::shape::{SchedulerTable, Settings};
 use super::{Chosen, plain_elevator};
 use crate::spelling;
-use iopace_core::sched::{self, Algorithm, REGISTRY};
+use iopace_core::sched::{self, Algorithm};
 use toml::Spanned;
 
 fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake> {
     sched::find(name.get_ref()).ok_or_else(|| {
-        let names: Vec<&str> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+        let names: Vec<&str> = sched::all().iter().map(|algorithm| algorithm.name).collect();
         let message = spelling::unknown("scheduler", name.get_ref(), &names);
         (name.span(), message)
     })

@@ -23,7 +23,7 @@ use crate::milli::Milli;
 use crate::parallel;
 use crate::run::run;
 use crate::scenario::Scenario;
-use iopace_core::sched::{Algorithm, REGISTRY};
+use iopace_core::sched::{self, Algorithm};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
 use mixes::{BASES, Baseline, MIXES, ScoreMix};
@@ -51,7 +51,7 @@ impl Policy {
     /// Every scheduler, none first.
     pub fn all() -> Vec<Policy> {
         let none = std::iter::once(None);
-        none.chain(REGISTRY.iter().map(|one| Some(*one))).map(Policy::of).collect()
+        none.chain(sched::all().into_iter().map(Some)).map(Policy::of).collect()
     }
 
     /// Its scheduler's name.

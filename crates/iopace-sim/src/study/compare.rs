@@ -64,7 +64,7 @@ pub fn variants(scenario: &Scenario, choices: &Choices) -> Vec<StudyVariant> {
 }
 
 /// The scheduler with the parameters that the scenario gives it, or its defaults.
-fn choose(scenario: &Scenario, wanted: &'static Algorithm) -> Chosen {
+pub fn choose(scenario: &Scenario, wanted: &'static Algorithm) -> Chosen {
     match &scenario.scheduler {
         Some(chosen) if chosen.algorithm.name == wanted.name => chosen.clone(),
         _ => Chosen::defaults(wanted),

@@ -2,7 +2,8 @@
 
 use super::FormatArgs;
 use super::serve::{IoEngine, LogFormat, depth, slots};
-use super::{scheduler_names, window_policies};
+use super::window_policies;
+use crate::scheduler_words::scheduler_names;
 use crate::units;
 use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
@@ -32,7 +33,8 @@ pub struct InsertVolumeArgs {
     #[arg(value_name = "VOLUME", value_hint = ValueHint::FilePath)]
     pub volume: Option<PathBuf>,
 
-    /// Insert this scheduler at the start; see 'iopace sched list' [default: auto]
+    /// Insert this scheduler at the start; see 'iopace sched list', or the file of a policy
+    /// (./mine.wasm) [default: auto]
     #[arg(long, value_name = "NAME", value_parser = scheduler_names(), help_heading = "Disk")]
     pub sched: Option<String>,
 

@@ -7,7 +7,8 @@ pub use doctor::DoctorArgs;
 pub use setup::SetupArgs;
 
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
-use super::{DiskParser, FormatArgs, PortArgs, pace_policies, scheduler_names, window_policies};
+use super::{DiskParser, FormatArgs, PortArgs, pace_policies, window_policies};
+use crate::scheduler_words::scheduler_names;
 use crate::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -240,7 +241,8 @@ pub struct MountDeviceArgs {
     #[arg(long)]
     pub read_only: bool,
 
-    /// Insert this scheduler at the start; see 'iopace sched list' [default: auto]
+    /// Insert this scheduler at the start; see 'iopace sched list', or the file of a policy
+    /// (./mine.wasm) [default: auto]
     #[arg(long, value_name = "NAME", value_parser = scheduler_names())]
     pub sched: Option<String>,
 

@@ -1,5 +1,6 @@
 //! Where results of studies go, and which schedulers they are about.
 
+use crate::scheduler_words::{SchedulerParser, schedulers_and};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
@@ -51,9 +52,9 @@ impl OutputArgs {
     }
 }
 
-/// Schedulers by name, and words for several of them.
-pub fn schedulers() -> PossibleValuesParser {
-    words(&["all", "none"], iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name))
+/// Schedulers by name or file, and words for several of them.
+pub(super) fn schedulers() -> SchedulerParser {
+    schedulers_and(&["all", "none"])
 }
 
 pub(super) fn words(

@@ -2,7 +2,8 @@
 
 use super::group::files;
 use super::serve::{depth, slots};
-use super::{DaemonArgs, TargetArgs, pace_policies, scheduler_names, window_policies};
+use super::{DaemonArgs, TargetArgs, pace_policies, window_policies};
+use crate::scheduler_words::RemoteSchedulerParser;
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -44,8 +45,8 @@ pub enum ClientsArg {
 /// `iopace recommend set`
 #[derive(Debug, Args)]
 pub struct RecommendSetArgs {
-    /// A scheduler
-    #[arg(long, value_name = "ALGO", value_parser = scheduler_names())]
+    /// A scheduler, or the file of a policy (./mine.wasm)
+    #[arg(long, value_name = "ALGO", value_parser = RemoteSchedulerParser { has_auto: true })]
     pub sched: Option<String>,
     /// Set a parameter of it, as wait_ms=5; may be given several times
     #[arg(long, value_name = "NAME=VALUE", requires = "sched", value_parser = units::parse_setting)]

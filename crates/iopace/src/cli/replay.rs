@@ -17,7 +17,8 @@ pub struct ReplayArgs {
     /// other, or one fio job file, or one file of 'iopace record'
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
+    /// Schedulers, or files of policies (./mine.wasm), separated by commas; 'none' is the plain
+    /// elevator, 'all' is all of them
     /// [default: all, or for more than 200000 requests none, deadline and fair; fair is what a
     /// daemon has; of a recording the recorded one]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]

@@ -1,6 +1,7 @@
 //! `iopace sched` as it is asked for.
 
-use super::{FormatArgs, SaveArg, scheduler_names, schedulers};
+use super::{DaemonArgs, FormatArgs, SaveArg};
+use crate::scheduler_words::RemoteSchedulerParser;
 use crate::units;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -14,8 +15,21 @@ Examples:
   iopace sched configure -a deadline disk    exchange it for another
   iopace sched destroy disk                  take it out
   iopace sched status --format json          everything, for a script
+  iopace sched load ./mine.wasm              a scheduler of your own, a module of WebAssembly
+  iopace sched insert -a mine disk           put it in, as any other
 
 All of them work under load; nothing in flight is touched.";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  iopace sched load ./mine.wasm              its name is the one that it says itself
+  iopace sched insert -a mine disk           requests go on; what is queued moves over
+  iopace sched destroy disk                  the device goes on with the default (auto)
+  iopace sched unload mine                   before a new build of it is loaded
+
+A policy computes and nothing else: it reaches no file, no clock and no memory but its own, and each
+call of it has an end. One that fails is replaced by fifo, requests go on, and 'iopace events' says
+why. In a configuration file: policies = [\"/etc/iopace/mine.wasm\"].";
 
 /// `iopace sched`
 #[derive(Debug, Subcommand)]
@@ -31,13 +45,18 @@ pub enum SchedCommand {
     Destroy(DestroyArgs),
     /// Show what devices and their schedulers do
     Status(TargetArgs),
+    /// Load a policy, a scheduler of your own: a WebAssembly module (docs/policy-abi.md)
+    Load(LoadArgs),
+    /// Take a loaded policy out again, if no device has it
+    Unload(UnloadArgs),
 }
 
 /// `iopace sched list`
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only this scheduler
-    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = schedulers())]
+    /// Only this scheduler, or that of a file (./mine.wasm), which no daemon need have
+    #[arg(short = 'a', long = "algorithm", value_name = "ALGO")]
+    #[arg(value_parser = RemoteSchedulerParser { has_auto: false })]
     pub algorithm: Option<String>,
     /// Where they are at work; without a device and --control, no daemon is asked
     #[command(flatten)]
@@ -47,8 +66,9 @@ pub struct ListArgs {
 /// `iopace sched insert`
 #[derive(Debug, Args)]
 pub struct InsertArgs {
-    /// The scheduler
-    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = scheduler_names())]
+    /// The scheduler, or the file of a policy (./mine.wasm), which is loaded first
+    #[arg(short = 'a', long = "algorithm", value_name = "ALGO")]
+    #[arg(value_parser = RemoteSchedulerParser { has_auto: true })]
     pub algorithm: String,
     /// Set a parameter, as wait_ms=5; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = units::parse_setting)]
@@ -64,8 +84,9 @@ pub struct InsertArgs {
 /// `iopace sched configure`
 #[derive(Debug, Args)]
 pub struct ConfigureArgs {
-    /// The scheduler [default: the one that is inserted]
-    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = scheduler_names())]
+    /// The scheduler, or the file of a policy (./mine.wasm) [default: the one that is inserted]
+    #[arg(short = 'a', long = "algorithm", value_name = "ALGO")]
+    #[arg(value_parser = RemoteSchedulerParser { has_auto: true })]
     #[arg(required_unless_present = "set")]
     pub algorithm: Option<String>,
     /// Set a parameter, as wait_ms=5; may be given several times
@@ -86,6 +107,34 @@ pub struct DestroyArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
+}
+
+/// `iopace sched load`
+#[derive(Debug, Args)]
+#[command(after_help = LOAD_EXAMPLES)]
+pub struct LoadArgs {
+    /// The module, as ./mine.wasm; it is read with your rights, and sent to the daemon
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Which daemon
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    /// Keep it
+    #[command(flatten)]
+    pub keep: SaveArg,
+}
+
+/// `iopace sched unload`
+#[derive(Debug, Args)]
+pub struct UnloadArgs {
+    /// Its name, see 'iopace sched list'
+    pub name: String,
+    /// Which daemon
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    /// Keep it so
     #[command(flatten)]
     pub keep: SaveArg,
 }

@@ -1,6 +1,7 @@
 //! `iopace serve` as it is asked for.
 
-use super::{DiskParser, PortArgs, TlsArgs, pace_policies, scheduler_names, window_policies};
+use super::{DiskParser, PortArgs, TlsArgs, pace_policies, window_policies};
+use crate::scheduler_words::scheduler_names;
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
@@ -106,7 +107,8 @@ pub struct DeviceArgs {
     #[arg(long)]
     pub direct: bool,
 
-    /// Insert this scheduler at the start; see 'iopace sched list' [default: auto]
+    /// Insert this scheduler at the start; see 'iopace sched list', or the file of a policy
+    /// (./mine.wasm) [default: auto]
     #[arg(long, value_name = "NAME", value_parser = scheduler_names())]
     pub sched: Option<String>,
 

@@ -3,7 +3,7 @@
 use super::values::{bounded, checked_model, checked_name, checked_size, default_name, unknown};
 use super::{DeviceTable, Mistake, policies};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
-use iopace_core::sched::{self, AUTO, REGISTRY};
+use iopace_core::sched::{self, AUTO};
 use iopace_daemon::config::{Backend, DeviceConfig};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ fn resolve_scheduler(
         };
     }
     let Some(algorithm) = sched::find(name.get_ref()) else {
-        let known = [AUTO].into_iter().chain(REGISTRY.iter().map(|algorithm| algorithm.name));
+        let all = sched::all().into_iter().map(|algorithm| algorithm.name);
+        let known = [AUTO].into_iter().chain(all);
         return Err((name.span(), unknown("scheduler", name.get_ref(), known)));
     };
     let (mut params, mut settings) = (algorithm.defaults(), Vec::new());

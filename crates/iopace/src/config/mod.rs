@@ -6,6 +6,7 @@
 mod device;
 mod error;
 mod groups;
+mod loadable;
 mod mounts;
 mod policies;
 mod resolve;
@@ -21,7 +22,9 @@ use groups::GroupTable;
 use iopace_core::units::Bytes;
 use iopace_daemon::Rule;
 use iopace_daemon::api::ClientsWord;
-use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig};
+use iopace_daemon::config::{
+    DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig, PolicyConfig,
+};
 use iopace_daemon::tls::TlsMode;
 use iopace_sim::spelling::explain;
 use serde::Deserialize;
@@ -34,6 +37,8 @@ use toml::Spanned;
 /// What a configuration file says; `None` where it says nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// The policies, which are loaded.
+    pub policies: Vec<PolicyConfig>,
     /// The devices.
     pub devices: Vec<DeviceConfig>,
     /// The directories to be mounted.
@@ -116,6 +121,8 @@ struct File {
     log_format: Option<Spanned<String>>,
     connections: Option<Spanned<usize>>,
     memory: Option<Spanned<String>>,
+    #[serde(default)]
+    policies: Vec<Spanned<PathBuf>>,
     #[serde(default)]
     device: Vec<Spanned<DeviceTable>>,
     #[serde(default)]

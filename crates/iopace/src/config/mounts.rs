@@ -46,6 +46,10 @@ pub(super) struct MountTable {
 }
 
 impl MountTable {
+    pub(super) fn sched_mut(&mut self) -> &mut Option<Spanned<String>> {
+        &mut self.sched
+    }
+
     fn check_cache(&self) -> Result<(), Mistake> {
         let (Some(cache), None) = (&self.cache, &self.emulate) else { return Ok(()) };
         let message = "`cache` is for modelled disks: add a model as `emulate`, or leave this out";

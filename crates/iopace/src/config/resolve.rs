@@ -3,7 +3,8 @@
 use super::device::resolve_device;
 use super::values::{bounded, checked_name, checked_size, one_of, unknown};
 use super::{
-    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, groups, mounts, rules,
+    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, groups, loadable,
+    mounts, rules,
 };
 use crate::cli::{LogFormat, PortArgs};
 use crate::units;
@@ -21,12 +22,13 @@ const CONNECTIONS_MAX: usize = 65_536;
 /// Least memory for clients: less than two of the largest requests would serve one at a time.
 const MEMORY_MIN: Bytes = Bytes::from_mib(64);
 
-pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, Mistake> {
+pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Settings, Mistake> {
     if file.device.is_empty() && file.mount.is_empty() {
         let message = "there is nothing to serve: add a [[device]] table with a `file`, or with a \
                        model as `emulate`, or a [[mount]] table with a `dir`";
         return Err((end..end, message.into()));
     }
+    let policies = loadable::resolve(&mut file, base)?;
     let devices = resolve_devices(file.device, base)?;
     let (mut mounts, payers) = mounts::resolve(file.mount, &devices, base)?;
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
@@ -43,6 +45,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     let metrics = (file.metrics, file.metrics_token_file);
     let ports = resolve_ports((file.http, file.http_token_file), metrics, base)?;
     Ok(Settings {
+        policies,
         ports,
         devices,
         mounts,

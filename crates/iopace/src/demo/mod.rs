@@ -10,6 +10,7 @@ mod dashboard;
 mod load;
 mod show;
 
+use crate::scheduler_words::schedulers_and;
 use crate::units;
 use iopace_core::engine::Control;
 use iopace_core::pace;
@@ -56,8 +57,9 @@ pub struct Args {
     /// Which program runs beside cvs
     #[arg(long, value_enum, default_value_t = Row::Both)]
     pub row: Row,
-    /// The scheduler that is put in
-    #[arg(long, default_value = "rr", value_name = "NAME")]
+    /// The scheduler that is put in, or the file of a policy (./mine.wasm)
+    #[arg(long, default_value = "rr", value_name = "NAME", value_parser = schedulers_and(&[]))]
+    #[arg(hide_possible_values = true)]
     pub sched: String,
     /// Seconds of each measurement without and with the scheduler
     #[arg(long, default_value_t = 8, value_parser = units::whole::<u64>(3..=600))]
@@ -120,11 +122,7 @@ pub struct Mix {
 /// # Errors
 /// A message for the user.
 pub fn run(args: &Args) -> Result<(), String> {
-    let Some(algorithm) = sched::find(&args.sched) else {
-        let names: Vec<&str> = sched::REGISTRY.iter().map(|algorithm| algorithm.name).collect();
-        let names = names.join(", ");
-        return Err(format!("there is no scheduler '{}'; there are: {names}", args.sched));
-    };
+    let algorithm = sched::find(&args.sched).expect("found by the command line");
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))

@@ -25,6 +25,9 @@ fn scheduler(spec: &SchedulerSpec, devices: &[DeviceReport]) -> String {
     if spec.default {
         let _ = writeln!(text, "  the default ({AUTO})");
     }
+    if let Some(loaded) = &spec.loaded {
+        let _ = writeln!(text, "  loaded: {}", loaded.words());
+    }
     let at_work = devices.iter().filter(|device| device.scheduler.algorithm == spec.name);
     let at_work = at_work.map(|device| format!("{} ({})", device.name, state(&device.scheduler)));
     let at_work: Vec<String> = at_work.collect();

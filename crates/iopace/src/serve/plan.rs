@@ -154,6 +154,7 @@ impl Plan {
             !settings.devices.is_empty() && !is_for_machines(&settings.exports);
         Ok(Plan {
             config: DaemonConfig {
+                policies: settings.policies,
                 devices: settings.devices,
                 mounts: settings.mounts,
                 exports: settings.exports,

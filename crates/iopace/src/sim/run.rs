@@ -5,10 +5,12 @@ use crate::cli::{OutputArgs, RunArgs, TableFormat};
 use crate::output::{Failure, print};
 use crate::study_output;
 use crate::study_output::{ProgressLine, Study, prepare, put};
+use iopace_core::sched;
 use iopace_sim::judge::judge;
 use iopace_sim::record::Recording;
 use iopace_sim::report::RunReport;
 use iopace_sim::scenario::Scenario;
+use iopace_sim::study::compare::choose;
 use iopace_sim::study::fio::{Log, log};
 use iopace_sim::study::{StudyVariant, VariantOutcome, carry_out_one, html, outcomes, seeded};
 use std::path::Path;
@@ -19,7 +21,10 @@ use std::path::Path;
 /// A wrong scenario, a check that does not hold, or a file that cannot be written.
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let (name, text) = scenario_text(&args.file)?;
-    let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
+    let mut scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
+    if let Some(wanted) = &args.sched {
+        scenario.scheduler = sched::find(wanted).map(|wanted| choose(&scenario, wanted));
+    }
     if args.seeds > 1 || args.format == TableFormat::Csv {
         return several(args, &name, &scenario);
     }

@@ -1,6 +1,6 @@
 //! What can be asked about exports.
 
-use super::{Client, ClientError, encode};
+use super::{Client, ClientError, JSON, encode};
 use crate::api::{AddExport, ExportSize, ExportState, RemovedExportReport, ResizeExport};
 use hyper::Method;
 use serde::Serialize;
@@ -38,7 +38,7 @@ impl Client {
         disconnects: bool,
     ) -> Result<RemovedExportReport, ClientError> {
         let route = format!("/v1/exports?export={}&disconnect={disconnects}", encode(name));
-        self.call_within(CHANGE_TIMEOUT, Method::DELETE, &route, Vec::new())
+        self.call_within(CHANGE_TIMEOUT, (Method::DELETE, &route), (JSON, Vec::new()))
     }
 
     /// Has an export reach as far as its file or disk does, which is made so many bytes long first
@@ -57,6 +57,6 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).expect("strings and numbers");
-        self.call_within(CHANGE_TIMEOUT, Method::POST, route, body)
+        self.call_within(CHANGE_TIMEOUT, (Method::POST, route), (JSON, body))
     }
 }

@@ -1,7 +1,14 @@
-//! What can be asked about stages pace and window.
+//! What can be asked about stages pace and window, and about policies that are loaded.
 
 use super::{Client, ClientError, encode};
-use crate::api::{CapChange, CapsReport, DeviceReport, PaceChange, PolicyList, WindowChange};
+use crate::api::{
+    CapChange, CapsReport, DeviceReport, LoadedPolicy, PaceChange, PolicyList, WindowChange,
+};
+use hyper::Method;
+use std::time::Duration;
+
+/// A module has been compiled by then: the largest takes some seconds, and others may be before it.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Client {
     /// The policies of both stages that the daemon has.
@@ -10,6 +17,23 @@ impl Client {
     /// See [`ClientError`].
     pub fn policies(&self) -> Result<PolicyList, ClientError> {
         self.get("/v1/policies")
+    }
+
+    /// Loads the bytes of a module, which were read from that file, as a policy.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn load_policy(&self, path: &str, module: Vec<u8>) -> Result<LoadedPolicy, ClientError> {
+        let route = format!("/v1/policies?path={}", encode(path));
+        self.call_within(LOAD_TIMEOUT, (Method::POST, &route), ("application/wasm", module))
+    }
+
+    /// Takes a policy out again, and says what it was.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; one that a device has is refused.
+    pub fn unload_policy(&self, name: &str) -> Result<LoadedPolicy, ClientError> {
+        self.call(Method::DELETE, &format!("/v1/policies/{}", encode(name)), Vec::new())
     }
 
     /// Changes how the writers of a device are paced, and says how the device stands then.

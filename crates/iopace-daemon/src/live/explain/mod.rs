@@ -115,6 +115,7 @@ pub(crate) fn explain(
         scheduler: about.span.last.scheduler.clone(),
         inserted: about.span.last.inserted,
         auto: about.span.last.auto,
+        failure: None,
         window: Some(&about.span.last.window).filter(|of| of.narrowed.is_some()).cloned(),
         disk: about.span.last.disk,
         explained: of_device,

@@ -41,7 +41,8 @@ pub struct TablesArgs {
 /// `iopace sim score`
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
-    /// The schedulers; 'none' is the plain elevator, 'all' is all of them
+    /// The schedulers, or files of policies (./mine.wasm); 'none' is the plain elevator, 'all' is
+    /// all of them
     #[arg(value_name = "SCHED", value_parser = schedulers(), default_value = "all")]
     pub sched: Vec<String>,
     /// The policy of stage window

@@ -1,6 +1,7 @@
 //! `iopace sim run`, `compare`, `sweep` and `new` as they are asked for.
 
 use super::super::output::{OutputArgs, TableFormat, schedulers, words};
+use crate::scheduler_words::{SchedulerParser, schedulers_and};
 use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueHint};
@@ -13,6 +14,9 @@ pub struct RunArgs {
     /// A scenario file, or the name of a story of 'iopace sim list'
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Run it under this scheduler, or the file of a policy (./mine.wasm), not the scenario's own
+    #[arg(long, value_name = "NAME", value_parser = one_scheduler(), hide_possible_values = true)]
+    pub sched: Option<String>,
     /// Run it with so many seeds, from its own on: a row for each, and the means with 95 %
     /// confidence intervals; a check holds if it does with every seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,7 +44,8 @@ pub struct CompareArgs {
     /// A scenario file, or the name of a story of 'iopace sim list'
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
+    /// Schedulers, or files of policies (./mine.wasm), separated by commas; 'none' is the plain
+    /// elevator, 'all' is all of them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]
     pub sched: Vec<String>,
     /// Policies of stage window, separated by commas, or 'all'
@@ -94,6 +99,10 @@ pub struct NewArgs {
     /// The question to begin with
     #[arg(long, default_value = STARTERS[0].name, value_parser = starters())]
     pub kind: String,
+}
+
+fn one_scheduler() -> SchedulerParser {
+    schedulers_and(&["none"])
 }
 
 fn starters() -> PossibleValuesParser {

@@ -1,0 +1,114 @@
+//! `iopace sched load` and `unload`: policies, sent to a daemon as the bytes of their files.
+
+use crate::cli::{DaemonArgs, LoadArgs, UnloadArgs};
+use crate::configuration::Saver;
+use crate::output::{Failure, Format, print, print_json};
+use crate::paths::controls;
+use crate::running::{Sought, ask_all, daemon};
+use iopace_daemon::api::{LoadedPolicy, SchedulerSpec};
+use iopace_daemon::control::{Client, ClientError};
+use iopace_daemon::loadable;
+use serde::Serialize;
+use std::path::Path;
+
+/// The file of a policy, read with the rights of whoever asks.
+#[derive(Debug)]
+pub struct PolicyModule {
+    path: String,
+    bytes: Vec<u8>,
+}
+
+impl PolicyModule {
+    /// The file that stands where a scheduler is named; none if that is a name.
+    pub fn named(word: &str) -> Option<Result<PolicyModule, Failure>> {
+        loadable::is_file(word).then(|| PolicyModule::read(Path::new(word)))
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no plain file, or too large for a policy.
+    pub fn read(path: &Path) -> Result<PolicyModule, Failure> {
+        let bytes = loadable::read(path).map_err(Failure::new)?;
+        let absolute = std::path::absolute(path)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let path = absolute.into_os_string().into_string().map_err(|path| {
+            Failure::new(format!("{}: the path is no UTF-8", path.to_string_lossy()))
+        })?;
+        Ok(PolicyModule { path, bytes })
+    }
+
+    /// Has a daemon load it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn load(self, client: &Client) -> Result<LoadedPolicy, ClientError> {
+        client.load_policy(&self.path, self.bytes)
+    }
+}
+
+/// Carries out `iopace sched load`.
+///
+/// # Errors
+/// A file that cannot be read, no daemon, or a refusal, with what would be right.
+pub fn load(args: &LoadArgs) -> Result<(), Failure> {
+    let LoadArgs { file, daemon: of, keep } = args;
+    let module = PolicyModule::read(file)?;
+    let client = daemon(of.control.as_deref(), Sought::default())?;
+    let saver = Saver::open(&client, keep.save)?;
+    let loaded = module.load(&client).map_err(Failure::new)?;
+    if let Some(saver) = saver {
+        saver.save(|document| document.add_policy(&loaded))?;
+    }
+    done(of, &loaded, || {
+        let LoadedPolicy { name, summary, .. } = &loaded;
+        format!(
+            "{name}: {summary}\n  loaded: {}\nnext: iopace sched insert -a {name}\n",
+            loaded.words()
+        )
+    })
+}
+
+/// Carries out `iopace sched unload`.
+///
+/// # Errors
+/// No daemon, no such policy, or a device that has it.
+pub fn unload(args: &UnloadArgs) -> Result<(), Failure> {
+    let UnloadArgs { name, daemon: of, keep } = args;
+    let client = daemon(of.control.as_deref(), Sought::default())?;
+    let saver = Saver::open(&client, keep.save)?;
+    if let Some(saver) = &saver {
+        // A device of the file may name it.
+        saver.check(|document| document.remove_policy(name))?;
+    }
+    let unloaded = client.unload_policy(name).map_err(Failure::new)?;
+    if let Some(saver) = saver {
+        saver.save(|document| document.remove_policy(name))?;
+    }
+    done(of, &unloaded, || format!("{name}: unloaded\n"))
+}
+
+/// The schedulers of running daemons that are not among these: policies that were loaded there. A
+/// daemon that does not answer has none.
+pub fn elsewhere(known: &[SchedulerSpec]) -> Vec<SchedulerSpec> {
+    let mut found: Vec<SchedulerSpec> = Vec::new();
+    let asked = ask_all(&controls(None), |path| Client::new(path).schedulers());
+    for spec in asked.into_iter().flatten().flatten() {
+        let is_new = |other: &SchedulerSpec| other.name != spec.name;
+        if spec.loaded.is_some() && known.iter().chain(&found).all(is_new) {
+            found.push(spec);
+        }
+    }
+    found
+}
+
+fn done(
+    daemon: &DaemonArgs,
+    result: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match daemon.format.format {
+        Format::Json => print_json(result),
+        Format::Table => print(&text()),
+    }
+}
