@@ -1,0 +1,177 @@
+//! The longest call: whatever a module does with all of its fuel, the call ends soon.
+
+use super::modules::module;
+use super::{compiled, processor_time};
+use crate::policy::Policy;
+use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
+use iopace_core::sched::Scheduler;
+use iopace_core::table::Table;
+use iopace_core::time::Instant;
+use iopace_core::trace::Fault;
+use iopace_core::units::Bytes;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Five times what the contract says, for processors that are slow or shared: this finds
+/// instructions that are nearly free, which take seconds.
+const BOUND: Duration = Duration::from_millis(50);
+
+/// The longest of some calls of `iopace_pop`, and how the last one ended.
+fn longest(code: &str, calls: usize) -> (Duration, Option<Fault>) {
+    let deep = "(func $deep (param i32) (result i32)
+        (if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
+        (i32.add (call $deep (i32.sub (local.get 0) (i32.const 1))) (i32.const 1)))
+      (type $unary (func (param i32) (result i32)))
+      (table 1000 funcref) (elem (i32.const 0) $deep)
+      (global $step (mut i32) (i32.const 0))";
+    let locals = "(local $i i32) (local $a i64) (local $f f64)";
+    let bytes = module(&[
+        (
+            "(local $count i32) (local $place i32)",
+            &format!("{locals} (local $count i32) (local $place i32)"),
+        ),
+        (";; POP", code),
+        (";; MORE", deep),
+        ("(memory (export \"memory\") 10)", "(memory (export \"memory\") 512)"),
+    ]);
+    let module = compiled(&bytes).unwrap_or_else(|problem| panic!("{code}: {problem}"));
+    let mut policy = Policy::new(&module, module.defaults()).expect("it is good until asked");
+    let mut table = Table::default();
+    let (task, group, op) = (TaskId(1), GroupId::ROOT, Op::Read);
+    let extent = Extent::new(Bytes(0), Bytes(4096)).expect("small");
+    let submit = Submit { tag: Tag(1), task, group, op, extent, fua: false, sync: true };
+    let id = table.queue(Instant(1), submit);
+    policy.push(Instant(1), id, &table);
+    let (mut longest, mut fault) = (Duration::ZERO, None);
+    for _ in 0..calls {
+        let begin = processor_time();
+        let popped = catch_unwind(AssertUnwindSafe(|| policy.pop(Instant(1), &table)));
+        longest = longest.max(processor_time() - begin);
+        fault = popped.err().map(|panic| *panic.downcast_ref().expect("a fault"));
+    }
+    (longest, fault)
+}
+
+/// An expression within itself, so many times.
+fn nested(times: usize, outer: &str, inner: &str) -> String {
+    format!("{}{inner}{}", format!("({outer} ").repeat(times), ")".repeat(times))
+}
+
+/// So many loads, each at the address that the one before gave.
+fn chase() -> String {
+    let loads = nested(60, "i32.load", "(local.get $i)");
+    format!("(loop $on (local.set $i {loads}) (br $on))")
+}
+
+/// The same after the memory was filled, in some calls, with one long way through all of it that
+/// jumps far each time.
+fn chase_everywhere() -> String {
+    format!(
+        "(if (i32.lt_u (global.get $step) (i32.const 8388608))
+           (then
+             (loop $on
+               (i32.store (i32.shl (global.get $step) (i32.const 2))
+                 (i32.shl (i32.and (i32.add (i32.mul (global.get $step) (i32.const 1664525))
+                   (i32.const 1013904223)) (i32.const 8388607)) (i32.const 2)))
+               (global.set $step (i32.add (global.get $step) (i32.const 1)))
+               (br_if $on (i32.and (global.get $step) (i32.const 32767))))
+             (i64.store (i32.const 16384) (i64.const 9))
+             (global.set $head (global.get $tail))
+             (return (i32.const 3))))
+         {}",
+        chase()
+    )
+}
+
+#[test]
+fn no_call_takes_long_whatever_it_does() {
+    let on = |code: &str| format!("(loop $on {code} (br $on))");
+    let add = "(local.set $i (i32.add (local.get $i) (i32.const 4096)))";
+    let cases: Vec<(&str, String, usize)> = vec![
+        ("nothing", on(""), 1),
+        (
+            "fill of 31 MiB",
+            on("(memory.fill (i32.const 65536) (i32.const 7) (i32.const 0x1f00000))"),
+            1,
+        ),
+        ("fill of 64 KiB", on("(memory.fill (local.get $i) (i32.const 7) (i32.const 65536))"), 1),
+        ("fill of nothing", on("(memory.fill (i32.const 0) (i32.const 7) (i32.const 0))"), 1),
+        ("fill of 1 byte", on("(memory.fill (i32.const 0) (i32.const 7) (i32.const 1))"), 1),
+        (
+            "copy of 16 MiB",
+            on("(memory.copy (i32.const 0) (i32.const 0x1000000) (i32.const 0xfffff0))"),
+            1,
+        ),
+        ("copy of nothing", on("(memory.copy (i32.const 0) (i32.const 8) (local.get $i))"), 1),
+        ("grow by nothing", on("(drop (memory.grow (i32.const 0)))"), 1),
+        ("grow beyond", on("(drop (memory.grow (i32.const 1)))"), 1),
+        (
+            "touch each page",
+            on(&format!(
+                "(i32.store8 (i32.and (local.get $i) (i32.const 0x1ffffff)) (i32.const 1)) {add}"
+            )),
+            1,
+        ),
+        (
+            "divide",
+            on(&format!(
+                "(local.set $a {})",
+                nested(60, "i64.div_u (i64.const -1)", "(i64.or (local.get $a) (i64.const 3))")
+            )),
+            1,
+        ),
+        (
+            "remainder",
+            on(&format!(
+                "(local.set $a {})",
+                nested(
+                    60,
+                    "i64.rem_s (i64.const 0x7ffffffffffffff1)",
+                    "(i64.or (local.get $a) (i64.const 3))"
+                )
+            )),
+            1,
+        ),
+        (
+            "square root",
+            on(&format!(
+                "(local.set $f {})",
+                nested(60, "f64.sqrt", "(f64.add (local.get $f) (f64.const 7e300))")
+            )),
+            1,
+        ),
+        (
+            "divide floats",
+            on(&format!(
+                "(local.set $f {})",
+                nested(60, "f64.div (f64.const 7e200)", "(f64.add (local.get $f) (f64.const 3))")
+            )),
+            1,
+        ),
+        (
+            "nearest",
+            on(&format!("(local.set $f {})", nested(60, "f64.nearest", "(local.get $f)"))),
+            1,
+        ),
+        ("call deep", on("(drop (call $deep (i32.const 1000)))"), 1),
+        (
+            "call by table",
+            on("(drop (call_indirect (type $unary) (i32.const 0) (i32.const 0)))"),
+            1,
+        ),
+        ("log", on("(call $log (i32.const 32000) (i32.const 60000))"), 1),
+        ("size", on("(drop (memory.size))"), 1),
+        ("loads in a row", chase(), 1),
+        ("loads all over", chase_everywhere(), 258),
+    ];
+    let mut worst = Duration::ZERO;
+    for (name, code, calls) in cases {
+        // The first of two may be the one that pays for the memory.
+        let (longest, fault) = longest(&code, calls);
+        println!("{:>8.3} ms  {name}", longest.as_secs_f64() * 1e3);
+        assert_eq!(fault, Some(Fault::Endless), "{name}");
+        assert!(longest < BOUND, "{name}: {longest:?}");
+        worst = worst.max(longest);
+    }
+    println!("{:>8.3} ms  the longest call", worst.as_secs_f64() * 1e3);
+}
