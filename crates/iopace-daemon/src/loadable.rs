@@ -40,7 +40,8 @@ pub fn is_file(word: &str) -> bool {
 /// # Errors
 /// See [`PolicyError`].
 pub fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
-    host::load(path)
+    // It is told to others, who are elsewhere.
+    host::load(&std::path::absolute(path).unwrap_or(path.to_owned()))
 }
 
 /// Reads a module without a look into it.

@@ -101,9 +101,8 @@ impl Daemon {
         let mut moved: Vec<(&str, &str)> = moved(old, new).collect();
         // One that was removed by command stays so.
         moved.retain(|(name, _)| self.export_table().find(name).is_some());
-        let mut other = other_groups(old, new, &ruled);
+        let mut other = OtherGroups { exports: moved.clone(), ..other_groups(old, new, &ruled) };
         other.ruled.extend(comings.groups());
-        other.exports.clone_from(&moved);
         if let Err(error) = self.groups().reload(&other) {
             take_back(&before);
             return Err(error.into());

@@ -129,11 +129,17 @@ fn is_ours(stat: &Stat, others: u32) -> bool {
 
 /// The directory of this user's cache.
 fn place() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let absolute = |path: &PathBuf| path.is_absolute();
+    // That of a service, see systemd.exec(5); of several the first.
+    let of_service = std::env::var("CACHE_DIRECTORY").ok();
+    let of_service = of_service.and_then(|all| all.split(':').next().map(PathBuf::from));
+    if let Some(directory) = of_service.filter(absolute) {
+        return Some(directory.join("policies"));
+    }
     if geteuid().is_root() {
         return Some("/var/cache/iopace/policies".into());
     }
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let absolute = |path: &PathBuf| path.is_absolute();
     let base = variable("XDG_CACHE_HOME").filter(absolute);
     let base = base.or_else(|| Some(variable("HOME").filter(absolute)?.join(".cache")))?;
     Some(base.join("iopace/policies"))

@@ -168,7 +168,12 @@ fn window(told: &ExplainedDevice) -> String {
 fn scheduler(told: &ExplainedDevice) -> String {
     let words = scheduler_words(told.inserted, told.auto, told.disk.as_ref());
     let words = if words.is_empty() { words } else { format!(" ({words})") };
-    format!("\nScheduler of {}: {}{words}\n", told.device, told.scheduler)
+    let mut text = format!("\nScheduler of {}: {}{words}\n", told.device, told.scheduler);
+    if let Some(failure) = &told.failure {
+        let why = format!("It stands in for one that failed: {failure}.");
+        text.push_str(&wrapped(&why, "  "));
+    }
+    text
 }
 
 /// Who is worst off, the others that wait, and the device in a few lines: its sum says most of who

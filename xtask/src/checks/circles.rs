@@ -91,6 +91,7 @@ const LAYERS: [&[&str]; 7] = [
         "kernel",
         "limits",
         "listener",
+        "loadable",
         "memory",
         "mount_error",
         "mount_table",

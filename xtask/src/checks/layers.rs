@@ -14,7 +14,14 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("iopace-sim", &["iopace-core", "iopace-disk", "iopace-groups"]),
     (
         "iopace-daemon",
-        &["iopace-core", "iopace-disk", "iopace-fuse", "iopace-groups", "iopace-nbd"],
+        &[
+            "iopace-core",
+            "iopace-disk",
+            "iopace-fuse",
+            "iopace-groups",
+            "iopace-nbd",
+            "iopace-wasm",
+        ],
     ),
     (
         "iopace",

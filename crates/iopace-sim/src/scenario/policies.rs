@@ -57,7 +57,7 @@ mod tests {
 
     const TEXT: &str = "why = \"a policy\"\nduration = \"1s\"\ndisk = { preset = \"ssd-sata\" }\n\
                         scheduler = { name = \"./mine.wasm\" }\n\
-                        [task.a]\nkind = \"reader\"\n";
+                        [[task]]\nname = \"dd\"\nkind = \"dd-read\"\nsize = \"1GiB\"\n";
 
     #[test]
     fn a_file_is_loaded_from_the_folder_of_the_scenario() {

@@ -51,6 +51,7 @@ fn schedulers() -> Told {
         summary: summary.into(),
         params: Vec::new(),
         counters: Vec::new(),
+        loaded: None,
     };
     let all = [
         ("fifo", "in order of arrival"),

@@ -54,6 +54,8 @@ impl Place {
         // Daemons of other tests, and those of the user, are neither seen nor ended.
         command.env("XDG_RUNTIME_DIR", self.0.path()).env_remove("IOPACE_CONTROL");
         command.env("IOPACE_RUNTIME_DIR", self.sockets());
+        // Compiled policies stay in here too.
+        command.env("CACHE_DIRECTORY", self.path("cache"));
         command
     }
 

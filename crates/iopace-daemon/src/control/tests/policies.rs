@@ -124,7 +124,7 @@ fn what_is_refused_says_why_and_changes_nothing() {
         (change("window", r#"{"depth":-1}"#), " 400 ", "-1"),
         (change("window", r#"{"depth":99999999999}"#), " 400 ", "99999999999"),
         (change("window", &" ".repeat(BODY_BYTES_MAX + 1)), " 413 ", "65536"),
-        (post("/v1/policies", "{}"), " 405 ", "GET"),
+        (post("/v1/schedulers", "{}"), " 405 ", "GET"),
         (post("/v1/devices/%ff/pace", "{}"), " 400 ", ""),
     ];
     for (answer, status, text) in hostile {
