@@ -2,6 +2,8 @@
 //! laid out there.
 
 use crate::limits::{ANSWERS_MAX, COUNTERS_MAX, EVENT_BYTES, EVENT_BYTES_PER_CALL};
+use core::num::NonZeroU64;
+use iopace_core::group::Rates;
 use iopace_core::group::table::Groups;
 use iopace_core::request::{GroupId, Op, RequestId};
 use iopace_core::table::Request;
@@ -163,19 +165,19 @@ pub(crate) fn request(kind: u8, now: Instant, id: RequestId, request: &Request) 
 }
 
 /// The settings of a group.
-pub(crate) fn group(now: Instant, id: GroupId, groups: &Groups) -> [u8; 80] {
+pub(crate) fn group(now: Instant, id: GroupId, groups: &Groups) -> [u8; 96] {
     let settings = groups.settings(id);
-    let mut bytes = [0; 80];
+    let mut bytes = [0; 96];
     bytes[..24].copy_from_slice(&raw_head([GROUP, 0, 0, 0], id.0, now, 0));
     bytes[24..28].copy_from_slice(&groups.parent(id).0.to_le_bytes());
     bytes[28..32].copy_from_slice(&settings.weight.get().to_le_bytes());
     bytes[32..36].copy_from_slice(&(settings.class as u32).to_le_bytes());
-    let min = &settings.min;
-    let rates = [min.rbps, min.wbps, min.riops, min.wiops].map(|rate| rate.map_or(0, u64::from));
-    for (place, rate) in bytes[40..72].chunks_exact_mut(8).zip(rates) {
-        place.copy_from_slice(&rate.to_le_bytes());
+    let Rates { rbps, wbps, bps, riops, wiops, iops } = settings.min;
+    let latency = settings.latency.map_or(0, |Nanos(latency)| nanos(latency).cast_unsigned());
+    let rate = |rate: Option<NonZeroU64>| rate.map_or(0, u64::from);
+    let words = [rate(rbps), rate(wbps), rate(riops), rate(wiops), latency, rate(bps), rate(iops)];
+    for (place, word) in bytes[40..].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
     }
-    let latency = settings.latency.map_or(0, |Nanos(latency)| nanos(latency));
-    bytes[72..].copy_from_slice(&latency.to_le_bytes());
     bytes
 }

@@ -49,7 +49,8 @@ fn a_push_has_each_field_in_its_place() {
 fn a_group_has_each_field_in_its_place() {
     let mut groups = Groups::default();
     let rate = NonZeroU64::new;
-    let min = Rates { rbps: rate(1), wbps: rate(2), riops: rate(3), ..Rates::default() };
+    let [bps, iops] = [6, 7].map(rate);
+    let min = Rates { rbps: rate(1), wbps: rate(2), bps, riops: rate(3), wiops: None, iops };
     let settings = Settings {
         weight: Weight::new(500).expect("legal"),
         class: Class::Idle,
@@ -63,7 +64,8 @@ fn a_group_has_each_field_in_its_place() {
     assert_eq!(event[..4], [5, 0, 0, 0]);
     assert_eq!((u32_at(&event, 4), u64_at(&event, 8), u64_at(&event, 16)), (2, 5, 0));
     assert_eq!([24, 28, 32, 36].map(|at| u32_at(&event, at)), [1, 500, 3, 0]);
-    assert_eq!([40, 48, 56, 64, 72].map(|at| u64_at(&event, at)), [1, 2, 3, 0, 44]);
+    let words = [40, 48, 56, 64, 72, 80, 88].map(|at| u64_at(&event, at));
+    assert_eq!(words, [1, 2, 3, 0, 44, 6, 7]);
 }
 
 #[test]
