@@ -3,6 +3,7 @@
 use super::policies::policies;
 use super::{Check, Context};
 use crate::source::Source;
+use crate::tree::File;
 
 /// Each crate, and what of the project it may depend on.
 const MAY_KNOW: [(&str, &[&str]); 10] = [
@@ -135,7 +136,7 @@ fn manifests(context: &mut Context<'_>) {
     let tree = context.tree;
     for file in tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
         let name = file.folder().rsplit('/').next().unwrap_or_default();
-        if file.folder() == "fuzz" {
+        if is_excluded(file) {
             continue;
         }
         let Some((_, may_know)) = MAY_KNOW.iter().find(|(known, _)| *known == name) else {
@@ -157,6 +158,11 @@ fn manifests(context: &mut Context<'_>) {
             }
         }
     }
+}
+
+/// Whether the crate is not a member of the workspace.
+fn is_excluded(file: &File) -> bool {
+    file.folder() == "fuzz" || file.folder().starts_with("contrib/policy/")
 }
 
 /// The dependencies of a manifest for its library or binary, with their lines.
@@ -186,7 +192,7 @@ fn versions(context: &mut Context<'_>) {
         let mut is_in = false;
         for (i, line) in file.text.lines().enumerate() {
             if line.starts_with('[') {
-                is_in = line.ends_with("dependencies]") && file.folder() != "fuzz";
+                is_in = line.ends_with("dependencies]") && !is_excluded(file);
             } else if is_in && line.contains('=') && !line.contains("workspace = true") {
                 let what = format!("`{}` is not inherited", line.trim());
                 let remedy = "put the version under [workspace.dependencies] in the root manifest, \
