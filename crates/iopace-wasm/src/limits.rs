@@ -16,8 +16,8 @@ pub const TABLE_ELEMENTS_MAX: usize = 1_024;
 /// Its stack: Rust programs without deep recursion need some KiB.
 pub const STACK_BYTES_MAX: usize = 256 << 10;
 
-/// Fuel of one call: about one unit per instruction, see `cost.rs`. A call of a good policy takes
-/// some hundred to some thousand.
+/// Fuel of one call: one unit per instruction and more for loads and stores, see `cost.rs`. A call
+/// of a good policy takes some thousand.
 pub const FUEL_PER_CALL: u64 = 1_000_000;
 
 /// Fuel of a line of log, which is copied, checked and handed on by the host.
@@ -44,9 +44,9 @@ pub const COUNTERS_MAX: usize = 32;
 /// Least and largest room for events.
 pub const EVENT_BYTES: core::ops::RangeInclusive<usize> = 4_096..=65_536;
 
-/// Most bytes of events that one call is given, whatever room there is: 64 of the longest, so that
-/// each has some 15,000 units of the fuel of a call.
-pub const EVENT_BYTES_PER_CALL: usize = 64 * 80;
+/// Most bytes of events that one call is given, whatever room there is: 32 of the longest, so that
+/// each has some 30,000 units of the fuel of a call.
+pub const EVENT_BYTES_PER_CALL: usize = 32 * 96;
 
 /// Most answers of a call.
 pub const ANSWERS_MAX: usize = 64;

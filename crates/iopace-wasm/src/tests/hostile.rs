@@ -56,7 +56,6 @@ fn what_a_module_does_wrong_is_found_and_nothing_is_lost() {
             "(i64.store (i32.const 16384) (i64.const 0x7fffffffffffffff)) (return (i32.const 3))",
             Fault::Stalled,
         ),
-        ("(i64.store (i32.const 16384) (i64.const 0)) (return (i32.const 0x103))", Fault::Stalled),
     ];
     const DEEP: &str = "(func $deep (param i32) (result i32)
         (i32.add (call $deep (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))";
@@ -72,7 +71,7 @@ fn what_a_module_does_wrong_is_found_and_nothing_is_lost() {
 #[test]
 fn memory_does_not_grow_beyond_its_bound_and_the_module_goes_on() {
     let code = "(if (i32.ne (memory.grow (i32.const 503)) (i32.const -1)) (then unreachable))
-                (if (i32.ne (memory.grow (i32.const -1)) (i32.const -1)) (then unreachable))";
+                (if (i32.ne (memory.grow (i32.const 600)) (i32.const -1)) (then unreachable))";
     let world = run(&later(code), setup()).expect("a good module");
     assert_eq!(world.report.faults, []);
     assert_eq!(world.engine.status().algorithm.name, TRIED.name);
@@ -148,7 +147,7 @@ fn counters_that_trap_cost_the_module_its_place_and_nothing_else() {
     let mut world = at_work(&module(&[(";; COUNTERS", "unreachable")]));
     submit(&mut world, 1);
     assert_eq!(drained(&mut world).1, 1);
-    assert_eq!(world.engine.status().counters, []);
+    assert_eq!(world.engine.status().counters, [0; 0]);
     submit(&mut world, 2);
     let (events, _) = drained(&mut world);
     assert_eq!(failure(&events).0, Fault::Trapped);

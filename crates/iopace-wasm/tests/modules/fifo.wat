@@ -40,7 +40,7 @@
   (func $length (param $kind i32) (result i32)
     (if (i32.or (i32.eq (local.get $kind) (i32.const 1)) (i32.eq (local.get $kind) (i32.const 3)))
       (then (return (i32.const 72))))
-    (if (i32.eq (local.get $kind) (i32.const 5)) (then (return (i32.const 80))))
+    (if (i32.eq (local.get $kind) (i32.const 5)) (then (return (i32.const 96))))
     (if (i32.gt_u (local.get $kind) (i32.const 6)) (then unreachable))
     (i32.const 24))
 

@@ -22,7 +22,7 @@ pub fn module(changes: &[(&str, &str)]) -> Vec<u8> {
         description = description.replace(from, to);
     }
     let length = description.len().to_string();
-    let escaped = description.replace('\\', "\\\\").replace('"', "\\\"");
+    let escaped = description.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let text = text.replace("DESCRIPTION", &escaped).replace("LENGTH", &length);
     wat::parse_str(&text).expect("it is WebAssembly")
 }
