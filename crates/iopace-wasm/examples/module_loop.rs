@@ -36,6 +36,7 @@ fn main() {
             std::process::exit(2);
         }
     };
+    iopace_wasm::on_log(|policy, line| eprintln!("{policy}: {line}"));
     let requests = requests.parse().expect("a number of requests");
     let built_in = sched::find(name).expect("a scheduler of the registry");
     let loaded = load(Path::new(file));
@@ -75,7 +76,13 @@ fn round(base: &'static Algorithm, requests: u64, groups: u64) -> f64 {
         let control = Control::SetGroup(group, GroupId::ROOT, Settings::default());
         engine.control(Instant(0), control).expect("a group");
     }
-    while !matches!(engine.poll(Instant(0)), Output::Wait(..)) {}
+    loop {
+        match engine.poll(Instant(0)) {
+            Output::Wait(..) => break,
+            Output::Event(event) => eprintln!("{event}: {event:?}"),
+            _ => {}
+        }
+    }
     let begin = std::time::Instant::now();
     turn(&mut engine, requests, outstanding, |number| submit(number, tasks, groups));
     let nanos = begin.elapsed().as_nanos() as f64 / requests as f64;
@@ -107,7 +114,8 @@ fn turn(engine: &mut Engine, requests: u64, outstanding: u64, submit: impl Fn(u6
                         engine.handle(now, Input::Done { id, outcome: Outcome::Ok });
                     }
                 }
-                Output::Resume(_) | Output::Cleaned(_) | Output::Event(_) => {}
+                Output::Event(event) => eprintln!("{event}: {event:?}"),
+                Output::Resume(_) | Output::Cleaned(_) => {}
             }
         }
     }
