@@ -13,8 +13,12 @@ pub const MEMORY_BYTES_MAX: usize = 32 << 20;
 /// Most elements of its table of functions: a large policy has a hundred.
 pub const TABLE_ELEMENTS_MAX: usize = 1_024;
 
-/// Its stack: Rust programs without deep recursion need some KiB.
-pub const STACK_BYTES_MAX: usize = 256 << 10;
+/// Its stack: programs without deep recursion need some KiB, and the threads of the daemon that
+/// call a policy have 256 KiB, of which the engine needs its part.
+pub const STACK_BYTES_MAX: usize = 64 << 10;
+
+/// The stack of the thread that compiles: the compiler is a large program.
+pub const COMPILER_STACK_BYTES: usize = 8 << 20;
 
 /// Fuel of one call: one unit per instruction and more for loads and stores, see `cost.rs`. A call
 /// of a good policy takes some thousand.

@@ -2,6 +2,7 @@
 
 use crate::cache::CodeCache;
 use crate::error::{LoadError, Problem, UnloadError};
+use crate::limits::{COMPILER_STACK_BYTES, MODULE_BYTES_MAX};
 use crate::module::{Module, SEED};
 use crate::policy::{self, Policy};
 use crate::{instance::Fresh, read};
@@ -15,6 +16,7 @@ use sha2::{Digest, Sha256};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// A policy that is, or was, loaded.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ fn load_from(
     bytes: &[u8],
     cache: Option<&CodeCache>,
 ) -> Result<&'static Loaded, LoadError> {
-    if bytes.len() > crate::limits::MODULE_BYTES_MAX {
+    if bytes.len() > MODULE_BYTES_MAX {
         return Err(error(path, Problem::TooLarge(bytes.len() as u64)));
     }
     let digest = hexadecimal(&Sha256::digest(bytes));
@@ -79,7 +81,7 @@ fn load_from(
     if let Some(again) = again {
         return again.map_err(|problem| error(path, problem));
     }
-    let (module, was_cached) = Module::new(bytes, cache).map_err(|problem| error(path, problem))?;
+    let (module, was_cached) = compile(bytes, cache).map_err(|problem| error(path, problem))?;
     let mut known = known();
     // Another thread may have loaded it meanwhile.
     if let Some(again) = known.again(path, &digest) {
@@ -91,6 +93,19 @@ fn load_from(
     let (path, size) = (path.to_owned(), bytes.len());
     let loaded = Loaded { algorithm, version, digest, path, size, was_cached };
     known.enter(loaded).map_err(|(path, problem)| LoadError { path, problem })
+}
+
+/// Compiles it on a thread of its own, as that of the caller may have a small stack.
+fn compile(bytes: &[u8], cache: Option<&CodeCache>) -> Result<(Module, bool), Problem> {
+    let compiler = thread::Builder::new().name("compiler".into()).stack_size(COMPILER_STACK_BYTES);
+    thread::scope(|scope| {
+        let compiling = compiler.spawn_scoped(scope, || Module::new(bytes, cache));
+        let compiling = compiling.map_err(|error| {
+            Problem::Unreadable(format!("no thread can be started to compile it: {error}"))
+        })?;
+        let panicked = || Problem::Invalid("the compiler panicked".into());
+        compiling.join().unwrap_or_else(|_| Err(panicked()))
+    })
 }
 
 fn error(path: &Path, problem: Problem) -> LoadError {

@@ -22,6 +22,7 @@ fn the_error_names_the_setting() {
 }
 
 #[test]
+#[expect(clippy::exit, reason = "it is a process of its own, which has no more to tell")]
 #[ignore = "it gives up a right of its whole process"]
 fn in_a_process_that_may_not() {
     /// `PR_SET_MDWE` with `PR_MDWE_REFUSE_EXEC_GAIN` (prctl.h).

@@ -10,14 +10,15 @@ use iopace_core::time::Instant;
 use iopace_core::trace::Fault;
 use iopace_core::units::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 use std::time::Duration;
 
 /// Five times what the contract says, for processors that are slow or shared: this finds
 /// instructions that are nearly free, which take seconds.
 const BOUND: Duration = Duration::from_millis(50);
 
-/// The longest of some calls of `iopace_pop`, and how the last one ended.
-fn longest(code: &str, calls: usize) -> (Duration, Option<Fault>) {
+/// A policy that does this when it is asked for a request.
+fn policy(code: &str) -> Policy {
     let deep = "(func $deep (param i32) (result i32)
         (if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
         (i32.add (call $deep (i32.sub (local.get 0) (i32.const 1))) (i32.const 1)))
@@ -35,7 +36,11 @@ fn longest(code: &str, calls: usize) -> (Duration, Option<Fault>) {
         ("(memory (export \"memory\") 10)", "(memory (export \"memory\") 512)"),
     ]);
     let module = compiled(&bytes).unwrap_or_else(|problem| panic!("{code}: {problem}"));
-    let mut policy = Policy::new(&module, module.defaults()).expect("it is good until asked");
+    Policy::new(&module, module.defaults()).expect("it is good until asked")
+}
+
+/// The longest of some calls of `iopace_pop`, and how the last one ended.
+fn longest_of(mut policy: Policy, calls: usize) -> (Duration, Option<Fault>) {
     let mut table = Table::default();
     let (task, group, op) = (TaskId(1), GroupId::ROOT, Op::Read);
     let extent = Extent::new(Bytes(0), Bytes(4096)).expect("small");
@@ -110,6 +115,17 @@ fn stores_everywhere() -> String {
 }
 
 #[test]
+fn a_deep_recursion_ends_within_the_stack_of_a_small_thread() {
+    let deep = "(drop (call $deep (i32.const 1000000)))";
+    // The threads of connections have as much, and here the compiler has its thread.
+    let policy = policy(deep);
+    let call = move || longest_of(policy, 1).1;
+    let small = thread::Builder::new().stack_size(256 << 10).spawn(call);
+    let fault = small.expect("a thread").join().expect("it did not end the process");
+    assert_eq!(fault, Some(Fault::Trapped));
+}
+
+#[test]
 fn no_call_takes_long_whatever_it_does() {
     let cases: Vec<(&str, String, usize)> = vec![
         ("nothing", on(""), 1),
@@ -145,7 +161,7 @@ fn no_call_takes_long_whatever_it_does() {
     ];
     let mut worst = Duration::ZERO;
     for (name, code, calls) in cases {
-        let (longest, fault) = longest(&code, calls);
+        let (longest, fault) = longest_of(policy(&code), calls);
         println!("{:>8.3} ms  {name}", longest.as_secs_f64() * 1e3);
         assert_eq!(fault, Some(Fault::Endless), "{name}");
         assert!(longest < BOUND, "{name}: {longest:?}");

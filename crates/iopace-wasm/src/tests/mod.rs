@@ -55,7 +55,11 @@ fn compiled(bytes: &[u8]) -> Result<Arc<Module>, Problem> {
 /// Runs a world with the module until every request has ended. One that cannot be started leaves
 /// the world with what it had.
 fn run(bytes: &[u8], setup: Setup) -> Result<World, Problem> {
-    let module = compiled(bytes)?;
+    compiled(bytes).map(|module| run_module(module, setup))
+}
+
+/// The same with a module that was compiled.
+fn run_module(module: Arc<Module>, setup: Setup) -> World {
     TRIED_MODULE.set(Some(module));
     let mut world = World::new(REGISTRY[0], setup);
     let control = Control::Insert(&TRIED, TRIED.defaults());
@@ -65,7 +69,7 @@ fn run(bytes: &[u8], setup: Setup) -> Result<World, Problem> {
     world.run(|_| {});
     assert_eq!(world.report.violations, [""; 0]);
     assert_eq!(world.report.finished, setup.requests);
-    Ok(world)
+    world
 }
 
 /// Processor time of this thread.
