@@ -21,6 +21,8 @@ extern crate alloc;
 mod kit;
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use kit::{Counter, Id, Load, Nanos, Parameter, Policy, Pop, Request, Start};
 
 /// The state of the scheduler. It is made anew for each device, so this is all there is.
@@ -86,6 +88,12 @@ impl Policy for ReadsFirst {
 
     fn counters(&self, into: &mut [u64]) {
         into[0] = self.relieved_count;
+    }
+
+    /// What the report of a failure shows.
+    fn dump(&self) -> String {
+        let (reads, writes) = (self.reads.len(), self.writes.len());
+        format!("{reads} reads and {writes} writes, {} passed over", self.passed_over)
     }
 
     /// The longest wait: of the last write in the line, when `reads_max` reads go before each
