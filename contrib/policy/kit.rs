@@ -394,8 +394,8 @@ const STREAM: u64 = 1_442_695_040_888_963_407;
 /// The number of the interface.
 pub const ABI: u32 = 1;
 
-/// Room for events: 113 requests, which may cost 8,000 instructions each by the fuel of a call.
-const EVENTS_BYTES: usize = 8_192;
+/// Room for events, the least there may be: the fuel of a call bounds what 56 requests may cost.
+const EVENTS_BYTES: usize = 4_096;
 
 /// Most requests in an answer, and most parameters or counters.
 const ANSWERS_MAX: usize = 64;

@@ -79,8 +79,8 @@ const COUNTERS: [Counter; ALGORITHM.counters.len()] = {
     counters
 };
 
-/// A dump is cut at so many bytes: one call has fuel for several times as much.
-const DUMP_BYTES_MAX: usize = 16 << 10;
+/// A dump is cut at so many bytes, as a call has fuel for some hundred units each.
+const DUMP_BYTES_MAX: usize = 4 << 10;
 
 /// The arrival number in a slot that no request has had.
 const VACANT: u64 = u64::MAX;
