@@ -7,8 +7,8 @@
 //! and of the target. Without such a directory there is no cache, which is no error.
 
 use crate::limits::{CACHED_BYTES_MAX, CACHED_FILES_MAX};
-use crate::loaded::hexadecimal;
 use crate::sandbox::ENGINE;
+use crate::text::hexadecimal;
 use core::hash::{Hash, Hasher};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, fstat, open, openat,

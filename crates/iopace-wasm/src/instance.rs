@@ -2,7 +2,6 @@
 
 use crate::desk::Desk;
 use crate::limits::FUEL_PER_CALL;
-use crate::module::Module;
 use crate::sandbox::{self, Host};
 use crate::text::printable;
 use core::fmt;
@@ -10,7 +9,7 @@ use iopace_core::request::RequestId;
 use iopace_core::sched::Load;
 use iopace_core::time::{Instant as Time, Nanos};
 use iopace_core::trace::Fault;
-use wasmtime::{Memory, Store, Trap, TypedFunc, WasmParams, WasmResults};
+use wasmtime::{InstancePre, Memory, Store, Trap, TypedFunc, WasmParams, WasmResults};
 
 /// A call that failed.
 #[derive(Clone, Debug)]
@@ -59,11 +58,11 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     /// A new instance; a start function has run.
-    pub(crate) fn new(module: &Module, policy: &str) -> Result<Fresh, Failure> {
+    pub(crate) fn new(ready: &InstancePre<Host>, policy: &str) -> Result<Fresh, Failure> {
         const CALL: &str = "start";
         let mut store = sandbox::store(policy);
         sandbox::begin_call(&mut store, FUEL_PER_CALL);
-        let instance = module.ready.instantiate(&mut store);
+        let instance = ready.instantiate(&mut store);
         let instance = instance.map_err(|error| failure(CALL, &error))?;
         let memory = instance.get_memory(&mut store, "memory");
         let memory = memory.ok_or_else(|| Failure::answer(CALL, "no memory"))?;

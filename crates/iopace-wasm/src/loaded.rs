@@ -5,8 +5,8 @@ use crate::error::{LoadError, Problem, UnloadError};
 use crate::limits::{COMPILER_STACK_BYTES, MODULE_BYTES_MAX};
 use crate::module::{Module, SEED};
 use crate::policy::{self, Policy};
+use crate::text::hexadecimal;
 use crate::{instance::Fresh, read};
-use core::fmt::Write;
 use iopace_core::sched::{
     self, Algorithm, CounterSpec, Load, ParamSpec, Params, Profile, REGISTRY, Scheduler,
     profile::WaitMax,
@@ -219,7 +219,7 @@ fn algorithm(module: Arc<Module>) -> &'static Algorithm {
 /// The promise of a module beside a kind of load, if it makes one there with its defaults.
 fn wait_max(module: &Arc<Module>, kind: u32, load: &Load) -> Option<WaitMax> {
     let asked = move |module: &Module, values: &[u64], load: &Load| {
-        let fresh = Fresh::new(module, &module.description.name)?;
+        let fresh = Fresh::new(&module.ready, &module.description.name)?;
         fresh.make(SEED, None, values)?.wait_max(kind, load)
     };
     let bound = asked(module, &module.defaults(), load).unwrap_or_default();
@@ -234,12 +234,4 @@ fn wait_max(module: &Arc<Module>, kind: u32, load: &Load) -> Option<WaitMax> {
 
 fn leak(text: &str) -> &'static str {
     String::leak(text.to_owned())
-}
-
-/// Bytes as text.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -105,7 +105,7 @@ impl Module {
     }
 
     fn describe(&self) -> Result<Description, Problem> {
-        let mut fresh = Fresh::new(self, "").map_err(failed)?;
+        let mut fresh = Fresh::new(&self.ready, "").map_err(failed)?;
         let abi = fresh.abi().map_err(failed)?;
         if abi != ABI {
             return Err(Problem::Version(abi));
@@ -116,7 +116,7 @@ impl Module {
 
     /// Makes an instance as a device does, so that a mistake shows here.
     fn try_out(&self) -> Result<(), Problem> {
-        let fresh = Fresh::new(self, &self.description.name).map_err(failed)?;
+        let fresh = Fresh::new(&self.ready, &self.description.name).map_err(failed)?;
         fresh.make(SEED, None, &self.defaults()).map_err(failed)?;
         Ok(())
     }

@@ -152,7 +152,7 @@ impl Policy {
 
 /// An instance on such a disk.
 fn made(module: &Module, head: Option<bool>, values: &[u64]) -> Result<Instance, Failure> {
-    Fresh::new(module, &module.description.name)?.make(SEED, head, values)
+    Fresh::new(&module.ready, &module.description.name)?.make(SEED, head, values)
 }
 
 /// An answer of `iopace_pop` that means nothing.

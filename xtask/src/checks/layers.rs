@@ -6,13 +6,14 @@ use crate::source::Source;
 use crate::tree::File;
 
 /// Each crate, and what of the project it may depend on.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("iopace-core", &[]),
     ("iopace-disk", &["iopace-core"]),
     ("iopace-fuse", &[]),
     ("iopace-groups", &["iopace-core"]),
     ("iopace-nbd", &[]),
     ("iopace-sim", &["iopace-core", "iopace-disk", "iopace-groups"]),
+    ("iopace-wasm", &["iopace-core"]),
     (
         "iopace-daemon",
         &[
