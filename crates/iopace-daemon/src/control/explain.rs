@@ -137,7 +137,7 @@ struct Asked {
     settings: Vec<SettingsOf>,
     group: Option<String>,
     over_ns: u64,
-    /// By device: the latest failure of a scheduler.
+    /// By device: the failure of the scheduler that fifo stands in for.
     failures: Vec<Option<String>>,
     /// By device: what a look has found.
     below: Vec<Option<BelowReport>>,
@@ -171,12 +171,15 @@ impl Asked {
         for (failure, (name, _)) in self.failures.iter_mut().zip(&self.devices) {
             let device = open.iter().find(|device| device.info().name == *name);
             let events = device.map(|device| device.status().events).unwrap_or_default();
-            *failure = events.iter().rev().find_map(|logged| match &logged.event {
+            let latest = events.iter().rev().find_map(|logged| match &logged.event {
                 DeviceEvent::Engine(event @ Event::SchedulerFailed { .. }) => {
-                    Some(event.to_string())
+                    Some(Some(event.to_string()))
                 }
+                // Another one is at work since.
+                DeviceEvent::Engine(Event::SchedulerExchanged { .. }) => Some(None),
                 _ => None,
             });
+            *failure = latest.flatten();
         }
     }
 
@@ -213,9 +216,7 @@ impl Asked {
         let subject = explain::Subject { device, is_rotational: *is_rotational };
         let settings = &self.settings[place];
         let mut told = explain::explain(&self.reports(), subject, self.group.as_deref(), settings)?;
-        if !told.inserted && !told.auto {
-            told.failure.clone_from(&self.failures[place]);
-        }
+        told.failure.clone_from(&self.failures[place]);
         if let Some(below) = self.below[place].clone() {
             explain::add_below(&mut told, below);
         }

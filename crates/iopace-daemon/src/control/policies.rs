@@ -41,7 +41,7 @@ async fn policies() -> Answer<PolicyList> {
 #[utoipa::path(post, path = "/v1/policies", operation_id = "load_policy",
     params(("path" = Option<String>, Query,
         description = "The file that it was read from: told to whoever asks, and not opened")),
-    request_body(content = [u8], content_type = "application/wasm",
+    request_body(content = String, content_type = "application/wasm",
         description = "The module, at most 4 MiB"),
     responses((status = 200, description = "The policy", body = LoadedPolicy),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]

@@ -58,7 +58,8 @@ pub struct ListArgs {
     #[arg(short = 'a', long = "algorithm", value_name = "ALGO")]
     #[arg(value_parser = RemoteSchedulerParser { has_auto: false })]
     pub algorithm: Option<String>,
-    /// Where they are at work; without a device and --control, no daemon is asked
+    /// Where they are at work; without a device and --control, those of this program, and what
+    /// running daemons have loaded
     #[command(flatten)]
     pub target: TargetArgs,
 }
