@@ -1,8 +1,6 @@
 //! Time accounting over random histories: limits, groups, all schedulers and their exchanges,
 //! flushes, buffered writes of several portions, write-back, failures, and a clock that leaps.
 
-mod support;
-
 use iopace_core::engine::{
     Config, Control, Engine, Finish, Input, Output, Resume, WaitingNow, WriteId,
 };
@@ -17,9 +15,10 @@ use iopace_core::stats::{OpCounts, TaskAccount};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
+use iopace_suites::chaos;
+use iopace_suites::random::Random;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use support::{Random, chaos};
 
 const GROUPS: u64 = 5;
 const TASKS: u64 = 9;

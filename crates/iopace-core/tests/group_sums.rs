@@ -1,8 +1,6 @@
 //! Counts, latencies and pressure of every group of random trees, and of the device, beside a plain
 //! model that counts each request at every level; groups come and go meanwhile.
 
-mod support;
-
 use iopace_core::engine::{Config, Control, Engine, Finish, Input, Output};
 use iopace_core::group::Settings;
 use iopace_core::request::{
@@ -12,8 +10,8 @@ use iopace_core::sched::REGISTRY;
 use iopace_core::stats::{DirectionStats, Histogram, LogHistogram, OpCounts, SmallHistogram};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_suites::random::Random;
 use std::collections::BTreeMap;
-use support::Random;
 
 /// A group as the model sees it, or the device if it is the root.
 #[derive(Default)]

@@ -4,7 +4,6 @@
 
 #[path = "support/stress/mod.rs"]
 mod stress;
-mod support;
 
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;

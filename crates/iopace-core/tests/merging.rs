@@ -3,7 +3,6 @@
 
 #[path = "support/adjoining.rs"]
 mod adjoining;
-mod support;
 
 use adjoining::{BLOCK, MAX, World};
 use iopace_core::engine::{Config, Engine, Input, Output};

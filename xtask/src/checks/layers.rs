@@ -6,13 +6,14 @@ use crate::source::Source;
 use crate::tree::File;
 
 /// Each crate, and what of the project it may depend on.
-const MAY_KNOW: [(&str, &[&str]); 11] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("iopace-core", &[]),
     ("iopace-disk", &["iopace-core"]),
     ("iopace-fuse", &[]),
     ("iopace-groups", &["iopace-core"]),
     ("iopace-nbd", &[]),
     ("iopace-sim", &["iopace-core", "iopace-disk", "iopace-groups"]),
+    ("iopace-suites", &["iopace-core"]),
     ("iopace-wasm", &["iopace-core"]),
     (
         "iopace-daemon",
@@ -34,6 +35,8 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
             "iopace-groups",
             "iopace-nbd",
             "iopace-sim",
+            "iopace-suites",
+            "iopace-wasm",
         ],
     ),
     ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-fuse", "iopace-nbd"]),

@@ -1,7 +1,6 @@
 //! A device whose clients ask for pieces beside each other, upwards, downwards and anywhere, and
 //! what commands of several requests have to be.
 
-use super::support::Random;
 use iopace_core::engine::{Config, Control, Engine, Finish, Input, Output, Start};
 use iopace_core::limits::MERGE_PARTS_MAX;
 use iopace_core::pace::{self, Thresholds};
@@ -12,6 +11,7 @@ use iopace_core::sched::{Algorithm, REGISTRY};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::window;
+use iopace_suites::random::Random;
 use std::collections::BTreeMap;
 
 pub const BLOCK: u64 = 4096;

@@ -1,10 +1,10 @@
 //! Requests and settings by chance: all that is legal, the extremes often.
 
-use super::super::support::Random;
 use iopace_core::group::{Class, Limits, Rates, Settings, Slots, Weight};
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
+use iopace_suites::random::Random;
 use std::num::NonZeroU64;
 
 /// The largest request of the protocol.

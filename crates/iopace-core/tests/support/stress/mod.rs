@@ -5,13 +5,14 @@ mod draw;
 mod groups;
 mod oracle;
 
-use super::support::{Random, chaos};
 use iopace_core::admit::Mode;
 use iopace_core::engine::{Config, Control, Engine, Finish, Input, Output, Start};
 use iopace_core::group::{Limits, Settings};
 use iopace_core::request::{DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit, TaskId};
 use iopace_core::sched::REGISTRY;
 use iopace_core::time::{Instant, Nanos};
+use iopace_suites::chaos;
+use iopace_suites::random::Random;
 use oracle::Admission;
 use std::collections::BTreeMap;
 

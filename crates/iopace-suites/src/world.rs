@@ -1,31 +1,16 @@
 //! A world around an engine: closed-loop clients, a disk with a volatile cache, and an oracle that
 //! knows what must be durable when.
-#![allow(dead_code)]
 
-pub mod chaos;
-
+use crate::random::Random;
 use iopace_core::admit::Mode;
 use iopace_core::engine::{Config, Control, Engine, Input, Output, Start};
-use iopace_core::request::{
-    DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId,
-};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::sched::Algorithm;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::{Event, Fault};
 use iopace_core::units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A 64-bit linear congruence with Knuth's MMIX constants; the upper half is used.
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
+use std::fmt;
 
 /// After which a host gives a command up: the time-out of SCSI disks under Linux.
 const LOST_AFTER: Nanos = Nanos::from_secs(30);
@@ -33,10 +18,15 @@ const LOST_AFTER: Nanos = Nanos::from_secs(30);
 /// How a world behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
+    /// Draws all that is left to chance.
     pub seed: u64,
+    /// Requests of all clients in the run.
     pub requests: u64,
+    /// Clients, each of which submits when all of its own requests are done.
     pub clients: u64,
+    /// Most requests at the disk.
     pub window_depth: u32,
+    /// Slots for requests, see [`Config::nr_requests`].
     pub nr_requests: u32,
     /// Of 1000 commands, how many fail.
     pub fail_permille: u64,
@@ -50,6 +40,7 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Six clients; window, slots, errors and losses follow from the seed.
     pub fn new(seed: u64) -> Setup {
         Setup {
             seed,
@@ -70,17 +61,39 @@ impl Setup {
     }
 }
 
-/// What the oracle found.
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup { seed, window_depth, nr_requests, fail_permille, lose_permille, .. } = self;
+        write!(f, "seed {seed} (window {window_depth}, {nr_requests} slots")?;
+        if *fail_permille > 0 {
+            write!(f, ", {fail_permille} of 1,000 commands fail")?;
+        }
+        if *lose_permille > 0 {
+            write!(f, ", {lose_permille} of 1,000 get lost")?;
+        }
+        if self.merge_max > Bytes::ZERO {
+            write!(f, ", merging")?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// The findings of the oracle.
 #[derive(Debug, Default)]
 pub struct Report {
+    /// Requests that have finished.
     pub finished: u64,
+    /// What the engine found schedulers to do, each of which fifo replaced.
     pub faults: Vec<Fault>,
+    /// The state of each of these when it was replaced, as text.
+    pub dumps: Vec<String>,
     /// Sentences; empty when all is well.
     pub violations: Vec<String>,
     /// Longest time from submission to start.
     pub longest_wait: Nanos,
 }
 
+#[derive(Debug)]
 struct Open {
     submit: Submit,
     at: Instant,
@@ -91,7 +104,7 @@ struct Open {
 
 /// A disk with a volatile cache: a write is in the cache when it is done, and durable after a flush
 /// that was started later, or at once with FUA.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Volatile {
     pending: BTreeMap<(Instant, u64), Start>,
     /// Writes done, by tag, and whether they are durable.
@@ -100,8 +113,12 @@ struct Volatile {
     flushing: BTreeMap<u64, Vec<u64>>,
 }
 
+/// An engine with its clients, its disk and the oracle.
+#[derive(Debug)]
 pub struct World {
+    /// The engine, for tests that drive it themselves.
     pub engine: Engine,
+    /// The time.
     pub now: Instant,
     setup: Setup,
     random: Random,
@@ -114,10 +131,12 @@ pub struct World {
     ahead: [u64; 2],
     /// Writes whose finish was given out with success.
     acknowledged: BTreeSet<u64>,
+    /// The findings so far.
     pub report: Report,
 }
 
 impl World {
+    /// Nothing has been submitted yet; `base` schedules until another one is inserted.
     pub fn new(base: &'static Algorithm, setup: Setup) -> World {
         let config = Config {
             base,
@@ -175,6 +194,7 @@ impl World {
         }
     }
 
+    /// The oracle finds this.
     pub fn violated(&mut self, what: String) {
         self.report.violations.push(what);
     }
@@ -276,6 +296,7 @@ impl World {
         }
     }
 
+    /// Carries out all that the engine asks for now. Until when there is nothing more.
     pub fn drain(&mut self) -> Instant {
         loop {
             match self.engine.poll(self.now) {
@@ -286,8 +307,9 @@ impl World {
                 }
                 Output::Resume(_) | Output::Cleaned(_) => {}
                 Output::Event(event) => {
-                    if let Event::SchedulerFailed { fault, .. } = *event {
+                    if let Event::SchedulerFailed { fault, dump, .. } = *event {
                         self.report.faults.push(fault);
+                        self.report.dumps.push(dump);
                     }
                 }
                 Output::Wait(at, _) => return at,
@@ -356,9 +378,4 @@ impl World {
             self.acknowledged.insert(tag);
         }
     }
-}
-
-/// A made-up request id, for schedulers that invent.
-pub fn forged(sequence: u64) -> RequestId {
-    RequestId::forge(sequence)
 }
