@@ -13,6 +13,7 @@ mod mount;
 mod nice;
 mod output;
 mod pace;
+mod policy;
 mod ports;
 mod recommend;
 mod record;
@@ -41,6 +42,7 @@ pub use mount::{DoctorArgs, MountArgs, MountFlag, SetupArgs, UnmountArgs};
 pub use nice::{Deadline, NiceArgs};
 pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
+pub use policy::{PolicyBenchArgs, PolicyCommand, PolicyNewArgs, PolicyTestArgs};
 pub use ports::PortArgs;
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
@@ -159,6 +161,9 @@ pub enum Command {
     /// Run scenarios in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Write schedulers of your own, test them and measure them
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Print completions for a shell
     Completions {
         /// The shell

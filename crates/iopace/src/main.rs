@@ -35,6 +35,7 @@ mod pace;
 mod pasted;
 mod paths;
 mod policies;
+mod policy;
 mod recommend;
 mod record;
 mod replay;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Sim(command) => sim::run(&command),
+        Command::Policy(command) => policy::run(&command),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { dir } => generate::man(&dir),
     };
