@@ -8,8 +8,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name that the template has, for the crate and for the policy.
+/// The name that the template has, for the crate and for the policy, and the same as cargo names
+/// files.
 const PLACEHOLDER: &str = "template-policy";
+const PLACEHOLDER_OF_FILES: &str = "template_policy";
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 32;
@@ -67,7 +69,7 @@ pub(super) fn run(args: &PolicyNewArgs) -> Result<(), Failure> {
     fs::create_dir(&dir).map_err(failed)?;
     for (path, text) in FILES {
         let path = dir.join(path);
-        write(&path, &text.replace(PLACEHOLDER, name)).map_err(|error| {
+        write(&path, &named(text, name)).map_err(|error| {
             Failure::new(format!("{} cannot be written: {error}", path.display()))
         })?;
     }
@@ -80,6 +82,11 @@ pub(super) fn run(args: &PolicyNewArgs) -> Result<(), Failure> {
          iopace policy bench   what a request costs\n",
         dir.display(),
     ))
+}
+
+/// A text of the template with this name.
+fn named(text: &str, name: &str) -> String {
+    text.replace(PLACEHOLDER, name).replace(PLACEHOLDER_OF_FILES, &name.replace('-', "_"))
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
@@ -126,8 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn the_template_has_the_name_that_is_replaced() {
-        let manifest = FILES.iter().find(|(path, _)| *path == "Cargo.toml").expect("there").1;
-        assert!(manifest.contains(&format!("name = \"{PLACEHOLDER}\"")), "{manifest}");
+    fn the_crate_has_its_name_everywhere() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("deep/my-own");
+        let args = PolicyNewArgs { name: "my-own".into(), dir: Some(dir.clone()) };
+        run(&args).expect("the directory is new");
+        for (path, _) in FILES {
+            let text = fs::read_to_string(dir.join(path)).expect("it was written");
+            assert!(
+                !text.contains("template-policy") && !text.contains("template_policy"),
+                "{path}"
+            );
+        }
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("it was written");
+        assert!(manifest.contains("name = \"my-own\""), "{manifest}");
+        let failure = run(&args).expect_err("it is there now");
+        assert!(failure.message.contains("exists"), "{}", failure.message);
     }
 }

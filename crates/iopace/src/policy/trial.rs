@@ -109,12 +109,10 @@ pub(super) fn run(args: &PolicyTestArgs) -> Result<(), Failure> {
     verdict(&report)
 }
 
-/// Where the picture goes, if there is a place for it.
+/// Where the picture goes: where it was asked for, or beside the module that cargo made.
 fn picture_path(args: &PolicyTestArgs, subject: &Subject) -> Option<PathBuf> {
-    let name = subject.loaded.algorithm.name;
-    let folder = subject.folder.as_ref().map(|folder| folder.join("target"));
-    let of_crate = folder.filter(|target| target.is_dir());
-    args.svg.clone().or_else(|| Some(of_crate?.join(format!("{name}.svg"))))
+    let beside = || subject.folder.is_some().then(|| subject.loaded.path.with_extension("svg"));
+    args.svg.clone().or_else(beside)
 }
 
 /// Holds the policy to all suites, beside each other.
