@@ -2,7 +2,7 @@
 
 use super::beside::yardsticks;
 use super::instructions::Counter;
-use super::module::{self, Subject};
+use super::module::{self, PolicySubject};
 use crate::cli::PolicyBenchArgs;
 use crate::output::{Failure, Format, finish, note, print, print_json, right, table};
 use crate::study_output::ProgressLine;
@@ -105,7 +105,7 @@ fn nanos(algorithm: &'static Algorithm, case: Case, requests: u64) -> Result<u64
 }
 
 /// Measures all schedulers in all loops.
-fn measure(subject: &Subject, counter: Option<Counter>) -> Result<Vec<CostReport>, Failure> {
+fn measure(subject: &PolicySubject, counter: Option<Counter>) -> Result<Vec<CostReport>, Failure> {
     let all: Vec<_> = yardsticks().into_iter().chain([subject.loaded.algorithm]).collect();
     let line = ProgressLine::begin();
     let mut costs = Vec::new();
@@ -152,7 +152,8 @@ fn text(report: &BenchReport) -> String {
     }
     let counted = report.counter.map_or(String::new(), |by| format!("; instructions by {by}"));
     format!(
-        "{}\nAll of the engine, accounting included, {REQUESTS} requests, best of {ROUNDS}{counted}\n",
+        "{}\nAll of the engine, accounting included, {REQUESTS} requests, best of {ROUNDS}\
+         {counted}\n",
         finish(&rows, 0)
     )
 }

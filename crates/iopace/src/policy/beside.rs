@@ -1,6 +1,6 @@
 //! A policy under a load in virtual time, beside the schedulers that it may replace.
 
-use super::module::Subject;
+use super::module::PolicySubject;
 use crate::output::Failure;
 use iopace_core::sched::{self, Algorithm};
 use iopace_sim::scenario::Scenario;
@@ -31,7 +31,7 @@ pub(super) struct Trial {
 ///
 /// # Errors
 /// It cannot be read, or is no scenario.
-pub(super) fn trial(subject: &Subject, named: Option<&Path>) -> Result<Trial, Failure> {
+pub(super) fn trial(subject: &PolicySubject, named: Option<&Path>) -> Result<Trial, Failure> {
     let own = subject.folder.as_ref().map(|folder| folder.join("scenario.toml"));
     let file: Option<PathBuf> = match named {
         Some(named) => Some(named.to_owned()),

@@ -11,7 +11,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// A policy that is loaded, and the crate that it is from, if it is not from a file.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct PolicySubject {
     pub(super) loaded: &'static Loaded,
     pub(super) folder: Option<PathBuf>,
 }
@@ -20,14 +20,14 @@ pub(super) struct Subject {
 ///
 /// # Errors
 /// It does not build, or is no policy; the message has the remedy.
-pub(super) fn load(path: &Path) -> Result<Subject, Failure> {
+pub(super) fn load(path: &Path) -> Result<PolicySubject, Failure> {
     let is_crate = path.is_dir();
     let file = if is_crate { build(path)? } else { path.to_owned() };
     let loaded = iopace_wasm::load(&file).map_err(Failure::new)?;
     let is_new = if loaded.was_cached { "compiled before" } else { "compiled" };
     let (name, version, size) = (loaded.algorithm.name, loaded.version, loaded.size);
     note(format_args!("{name} {version}: {}, {size} bytes, {is_new}", file.display()));
-    Ok(Subject { loaded, folder: is_crate.then(|| path.to_owned()) })
+    Ok(PolicySubject { loaded, folder: is_crate.then(|| path.to_owned()) })
 }
 
 /// The module that cargo makes of the crate; cargo itself tells how far it is.

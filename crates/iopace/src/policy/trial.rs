@@ -1,7 +1,7 @@
 //! `iopace policy test`: the laws of schedulers, and a load beside others.
 
 use super::beside;
-use super::module::{self, Subject};
+use super::module::{self, PolicySubject};
 use crate::cli::PolicyTestArgs;
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::study_output::{self, ProgressLine};
@@ -110,7 +110,7 @@ pub(super) fn run(args: &PolicyTestArgs) -> Result<(), Failure> {
 }
 
 /// Where the picture goes: where it was asked for, or beside the module that cargo made.
-fn picture_path(args: &PolicyTestArgs, subject: &Subject) -> Option<PathBuf> {
+fn picture_path(args: &PolicyTestArgs, subject: &PolicySubject) -> Option<PathBuf> {
     let beside = || subject.folder.is_some().then(|| subject.loaded.path.with_extension("svg"));
     args.svg.clone().or_else(beside)
 }
