@@ -17,6 +17,9 @@ pub(crate) const PIECE: u64 = 65_536;
 /// After this long with requests queued and nothing at the disk, a scheduler has stopped.
 const STOPPED_AFTER: Nanos = Nanos::from_secs(3_600);
 
+/// Characters of a failed scheduler's state that are shown.
+pub(crate) const STATE_CHARS_MAX: usize = 200;
+
 /// How often it may answer "later" for one request: the shortest times add up to nothing.
 const ASKED_MAX: u32 = 100_000;
 
@@ -29,7 +32,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    pub(crate) fn new(algorithm: &Algorithm, params: &Params) -> Bare {
+    fn new(algorithm: &Algorithm, params: &Params) -> Bare {
         let (table, now, groups) = (Table::default(), Instant::ZERO, Groups::default());
         Bare { scheduler: (algorithm.build)(params), table, now, groups }
     }
@@ -104,8 +107,24 @@ impl Bare {
     }
 }
 
-/// Carries out what calls a scheduler; a panic of it, or a fault that it throws, is an error.
-pub(crate) fn fenced<T>(calls: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+/// Carries out calls of a scheduler; a panic of it, or a fault that it throws, is an error. An
+/// error comes with the state in which the scheduler is then.
+pub(crate) fn fenced<T>(
+    algorithm: &Algorithm,
+    params: &Params,
+    calls: impl FnOnce(&mut Bare) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut bare = caught(|| Ok(Bare::new(algorithm, params)))?;
+    let result = caught(|| calls(&mut bare)).map_err(|what| {
+        let state = caught(|| Ok(format!("{:?}", bare.scheduler))).unwrap_or_default();
+        let state: String = state.chars().take(STATE_CHARS_MAX).collect();
+        format!("{what}; then: {state}")
+    });
+    // It may have failed, so its end is fenced, too.
+    caught(|| Ok(drop(bare))).and(result)
+}
+
+fn caught<T>(calls: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(calls)).unwrap_or_else(|thrown| Err(described(&*thrown)))
 }
 

@@ -2,6 +2,7 @@
 //! waits are bounded; with disks that fail and lose commands, in chaos, and while schedulers are
 //! exchanged.
 
+use crate::bare::STATE_CHARS_MAX;
 use crate::chaos;
 use crate::outcome::{Outcome, Progress};
 use crate::random::Random;
@@ -17,9 +18,6 @@ pub const SEEDS: Range<u64> = 1..25;
 
 /// Seeds of the exchanges, each of which puts hundreds of schedulers in.
 const EXCHANGE_SEEDS: Range<u64> = 1..9;
-
-/// Characters of a failed scheduler's state that are shown.
-const DUMP_CHARS: usize = 200;
 
 /// One part of the suite.
 type Part = fn(&'static Algorithm, &mut dyn FnMut()) -> Outcome;
@@ -105,7 +103,7 @@ impl Outcome {
         self.count("merged", world.engine.status().merged_count);
         let report = &world.report;
         for (fault, dump) in report.faults.iter().zip(&report.dumps) {
-            let state: String = dump.chars().take(DUMP_CHARS).collect();
+            let state: String = dump.chars().take(STATE_CHARS_MAX).collect();
             let what = fault.describe();
             self.failures.push(format!("{heading}: it {what}, and fifo took over; then: {state}"));
         }

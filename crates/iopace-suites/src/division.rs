@@ -1,7 +1,7 @@
 //! Whether schedulers divide the disk's time between groups as they say: one that does keeps
 //! weights and classes, and under one that does not they change nothing.
 
-use crate::bare::{Bare, PIECE, fenced};
+use crate::bare::{PIECE, fenced};
 use crate::outcome::{Outcome, Progress};
 use crate::random::Random;
 use iopace_core::group::{Class, Settings, Weight};
@@ -26,8 +26,7 @@ const OFF_MAX: usize = 20;
 /// By index, the groups whose requests are served, on a disk without a head that takes one at a
 /// time.
 fn order(algorithm: &Algorithm, settings: [Settings; 2]) -> Result<Vec<usize>, String> {
-    fenced(|| {
-        let mut bare = Bare::new(algorithm, &algorithm.defaults());
+    fenced(algorithm, &algorithm.defaults(), |bare| {
         bare.set_rotational(false);
         let mut random = Random(1);
         for (group, settings) in GROUPS.into_iter().zip(&settings) {

@@ -78,18 +78,17 @@ pub fn wait(
     cast: Cast,
     seed: u64,
 ) -> Result<Nanos, String> {
-    fenced(|| {
-        let mut bare = Bare::new(algorithm, before);
+    fenced(algorithm, before, |bare| {
         let mut stream = Stream { random: Random(seed), position: 1 << 40, cast };
         let mut one = None;
         for served in 0_u64.. {
             if served == 10 {
-                stream.fill(&mut bare, LOAD.requests - 1 - cast.behind);
+                stream.fill(bare, LOAD.requests - 1 - cast.behind);
                 // Below the head, where C-LOOK does not come as long as there is something ahead.
                 let (task, op) = cast.one;
                 one = Some((bare.push(task, GroupId::ROOT, op, 0), bare.now));
             }
-            stream.fill(&mut bare, LOAD.requests - u64::from(one.is_none()));
+            stream.fill(bare, LOAD.requests - u64::from(one.is_none()));
             if served == 20 {
                 bare.configure(after);
             }
