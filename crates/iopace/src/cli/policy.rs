@@ -46,7 +46,7 @@ pub struct PolicyTestArgs {
     /// The load to see it under [default: scenario.toml of the crate, or one that is built in]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub scenario: Option<PathBuf>,
-    /// Where to draw what each task gets [default for a crate: beside its module]
+    /// Where to draw what each task gets [default for a crate: NAME.svg in its target]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
     /// How to print it

@@ -109,10 +109,19 @@ pub(super) fn run(args: &PolicyTestArgs) -> Result<(), Failure> {
     verdict(&report)
 }
 
-/// Where the picture goes: where it was asked for, or beside the module that cargo made.
+/// Where the picture goes: where it was asked for, or into cargo's target folder, in which the
+/// module lies three deep.
 fn picture_path(args: &PolicyTestArgs, subject: &PolicySubject) -> Option<PathBuf> {
-    let beside = || subject.folder.is_some().then(|| subject.loaded.path.with_extension("svg"));
-    args.svg.clone().or_else(beside)
+    let of_crate = || {
+        subject.folder.as_ref()?;
+        let made = subject.loaded.path.ancestors().nth(3)?;
+        let path = made.join(subject.loaded.algorithm.name).with_extension("svg");
+        let here = std::env::current_dir().ok();
+        // Shown from here it is short.
+        let short = here.and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
+        Some(short.unwrap_or(path))
+    };
+    args.svg.clone().or_else(of_crate)
 }
 
 /// Holds the policy to all suites, beside each other.
