@@ -1,7 +1,8 @@
 //! Fuel: the price of each instruction.
 //!
-//! Most cost one unit. These cost more, so that a call with all of its fuel ends within 10 ms of
-//! processor time whatever it does (`tests/longest.rs` measures that):
+//! Most cost one unit. These cost more, so that a call with all of its fuel ends within some 10 ms
+//! of processor time whatever it does, or 32 ms if each load misses all caches
+//! (`tests/longest.rs` measures that):
 //! - loads: one that misses all caches and whose address depends on the one before takes 80 to 150
 //!   ns, and a million of them took 146 ms;
 //! - stores: they miss as well, but nothing waits for them;

@@ -21,8 +21,9 @@ pub const STACK_BYTES_MAX: usize = 64 << 10;
 pub const COMPILER_STACK_BYTES: usize = 8 << 20;
 
 /// Fuel of one call: one unit per instruction and more for loads and stores, see `cost.rs`. A call
-/// of a good policy takes some thousand.
-pub const FUEL_PER_CALL: u64 = 1_000_000;
+/// of a good policy takes some thousand; that of one that looks at a thousand groups (`fair`, now
+/// and then) between one and four million.
+pub const FUEL_PER_CALL: u64 = 4_000_000;
 
 /// Fuel of a line of log, which is copied, checked and handed on by the host.
 pub const FUEL_PER_LOG_LINE: u64 = 1_000;
@@ -49,7 +50,7 @@ pub const COUNTERS_MAX: usize = 32;
 pub const EVENT_BYTES: core::ops::RangeInclusive<usize> = 4_096..=65_536;
 
 /// Most bytes of events that one call is given, whatever room there is: 32 of the longest, so that
-/// each has some 30,000 units of the fuel of a call.
+/// each has some 120,000 units of the fuel of a call.
 pub const EVENT_BYTES_PER_CALL: usize = 32 * 96;
 
 /// Most answers of a call.

@@ -137,7 +137,7 @@ fn an_endless_loop_ends_at_the_same_instruction_each_time() {
         dump.to_owned()
     });
     assert!(!dumps[0].contains("the ring"), "{}", dumps[0]);
-    assert!(dumps[0].contains("iopace_pop failed: it used up its 1000000 units"), "{}", dumps[0]);
+    assert!(dumps[0].contains("iopace_pop failed: it used up its 4000000 units"), "{}", dumps[0]);
     assert_eq!(dumps[0], dumps[1]);
     assert_eq!(dumps[1], dumps[2]);
 }
