@@ -13,9 +13,10 @@ use crate::api::{
 use crate::change;
 use crate::clock;
 use crate::report;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use std::sync::{Arc, LazyLock};
@@ -50,7 +51,27 @@ pub(super) fn router(shared: Shared) -> Router {
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(shared.clone(), no_wait_for_one_held))
         .with_state(shared)
+}
+
+/// Answers at once where a device is held by a scheduler that does not come to an end: almost all
+/// that can be asked waits for its lock, and the thread of the control API with it.
+async fn no_wait_for_one_held(
+    State(shared): Subject,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    let waits_for_nobody = ["/v1/events", "/v1/live", "/v1/live/stream", "/v1/openapi.json"];
+    let held = shared.subject.live().held();
+    match held.filter(|_| !waits_for_nobody.contains(&request.uri().path())) {
+        None => Ok(next.run(request).await),
+        Some((device, text)) => Err(Refused::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("device '{device}': {text}"),
+            "'iopace events' goes on meanwhile",
+        )),
+    }
 }
 
 /// The daemon as a whole.

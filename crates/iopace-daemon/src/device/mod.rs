@@ -5,6 +5,7 @@ mod alarm;
 pub mod emulated;
 pub(crate) mod events;
 pub mod file;
+mod hold;
 mod limited;
 pub(crate) mod pieces;
 mod portion;
@@ -12,6 +13,7 @@ mod resize;
 mod shell;
 
 pub use events::EventLog;
+pub use hold::Holding;
 pub use resize::ResizeError;
 
 use crate::below::Below;
@@ -344,6 +346,11 @@ pub trait Device: Tick {
     /// Where every request and buffered write that is not finished stands now, by group.
     fn waiting_now(&self, into: &mut WaitingNow) {
         self.look(&mut |engine, _| engine.waiting_now(clock::now(), into));
+    }
+
+    /// The turn that goes on, if one does. Takes no lock that a turn has.
+    fn holding(&self) -> Option<Holding> {
+        None
     }
 
     /// What it uses of the kernel's page cache; `None` for a device that buffers nothing there.

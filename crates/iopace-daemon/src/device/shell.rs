@@ -8,6 +8,7 @@
 
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
+use super::hold::{Hold, Holding};
 use super::limited::Limited;
 use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
 use super::{ResizeError, resize};
@@ -97,6 +98,7 @@ pub(crate) struct Shell<B: Backend<Request = Job>> {
     /// The device's own file, or the store of an emulated disk.
     pub(super) file: Arc<File>,
     inner: Mutex<Inner<B>>,
+    hold: Hold,
     alarm: Alarm,
     half_dirty: OnceLock<HalfDirty>,
     limited: Limited,
@@ -122,6 +124,7 @@ impl<B: Backend<Request = Job>> Shell<B> {
             written_back: Bytes::ZERO,
         };
         Shell {
+            hold: Hold::new(info.base),
             info,
             file,
             inner: Mutex::new(inner),
@@ -145,13 +148,18 @@ impl<B: Backend<Request = Job>> Shell<B> {
     ) -> T {
         let mut inner = self.lock();
         let now = clock::now();
+        let turn = self.hold.begin(now);
         let told = tell(&mut inner, now, outside);
         let Inner { pump, events, .. } = &mut *inner;
-        let at = pump.drain(now, outside, |event| events.add(*event));
+        let at = pump.drain(now, outside, |event| {
+            self.hold.note(&event);
+            events.add(*event);
+        });
         let is_half = inner.dirty() >= inner.wake_at;
         if is_half {
             inner.wake_at = NEVER;
         }
+        drop(turn);
         drop(inner);
         if let Some(wake) = self.half_dirty.get().filter(|_| is_half) {
             wake();
@@ -348,12 +356,17 @@ impl<D: Behind> Device for D {
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
         self.shell().limited.note(&control);
+        self.shell().hold.foresee(&control);
         self.turn(Caller::Busy, |inner, now, _| inner.control(now, control))
     }
 
     fn look(&self, look: &mut Look<'_>) {
         let inner = &mut *self.shell().lock();
         look(inner.pump.engine(), &mut inner.events);
+    }
+
+    fn holding(&self) -> Option<Holding> {
+        self.shell().hold.get()
     }
 
     fn memory_use(&self) -> Option<MemoryUse> {

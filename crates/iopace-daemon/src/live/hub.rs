@@ -197,6 +197,8 @@ pub struct Hub {
     kept: Mutex<Kept>,
     /// The number of the newest.
     newest: watch::Sender<u64>,
+    /// Devices whose scheduler does not come to an end, and in words for how long.
+    held: Mutex<BTreeMap<String, String>>,
 }
 
 /// Tells the runs of daemons apart, so that nobody goes on with the numbers of a former one.
@@ -212,7 +214,7 @@ impl fmt::Display for Run {
 impl Hub {
     pub(super) fn new() -> Hub {
         let run = Run(clock::since_boot().as_nanos());
-        Hub { run, kept: Mutex::default(), newest: watch::Sender::new(0) }
+        Hub { run, kept: Mutex::default(), newest: watch::Sender::new(0), held: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -255,6 +257,22 @@ impl Hub {
         kept.events.push_back(Happened { number, at, report });
         drop(kept);
         self.newest.send_replace(number);
+    }
+
+    /// The scheduler of that device does not come to an end, or has come to one.
+    pub(super) fn hold(&self, device: &str, text: Option<&str>) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        match text {
+            Some(text) => _ = held.insert(device.into(), text.into()),
+            None => _ = held.remove(device),
+        }
+    }
+
+    /// A device whose scheduler does not come to an end, with that in words: whoever asks for its
+    /// lock waits as well.
+    pub fn held(&self) -> Option<(String, String)> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().next().map(|(device, text)| (device.clone(), text.clone()))
     }
 
     /// How many events there were since the start, by device and kind.

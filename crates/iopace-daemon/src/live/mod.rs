@@ -15,6 +15,7 @@ pub(crate) mod below;
 #[cfg(test)]
 mod bench;
 pub(crate) mod explain;
+mod holds;
 mod hub;
 mod limits;
 mod look;
@@ -54,11 +55,11 @@ fn spread(look: u64) -> Nanos {
     Nanos(look.wrapping_mul(GOLDEN) >> (64 - 26))
 }
 
-/// The thread that looks, and what it saw.
+/// The threads that look, and what they saw.
 pub struct Live {
     hub: Arc<Hub>,
     stop: Arc<Stop>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -84,6 +85,7 @@ impl Live {
     pub fn start(groups: Arc<Groups>) -> io::Result<Live> {
         let hub = Arc::new(Hub::new());
         let devices = Arc::clone(groups.device_table());
+        let watched = Arc::clone(&devices);
         devices.all().iter().for_each(|device| report_to(&hub, &**device));
         let mut watch = Watch::new(read_only(&devices.all()));
         let mut looker = Looker::new(Arc::clone(&groups));
@@ -114,7 +116,10 @@ impl Live {
             }
         };
         let thread = thread::Builder::new().name("live".into()).spawn(run)?;
-        Ok(Live { hub, stop, thread: Mutex::new(Some(thread)) })
+        let live = Live { hub, stop, threads: Mutex::new(vec![thread]) };
+        let watchdog = holds::watch(watched, Arc::clone(&live.hub), Arc::clone(&live.stop))?;
+        live.threads.lock().unwrap_or_else(PoisonError::into_inner).push(watchdog);
+        Ok(live)
     }
 
     /// Events of a device that was added are told from now on.
@@ -127,14 +132,14 @@ impl Live {
         &self.hub
     }
 
-    /// Ends the thread. What was seen stays.
+    /// Ends the threads. What was seen stays.
     pub fn stop(&self) {
         *self.stop.to_end.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The thread itself may be the last that lets a device go.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
-        {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = std::mem::take(&mut *threads).into_iter();
+        // One of them may be the last that lets a device go.
+        for thread in threads.filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }
