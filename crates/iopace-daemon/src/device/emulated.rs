@@ -7,7 +7,8 @@
 
 mod store;
 
-use super::shell::{Behind, Caller, Shell, engine_config, registered};
+use super::beginning::engine_config;
+use super::shell::{Behind, Caller, Shell, registered};
 use super::{Device, DeviceInfo, thresholds};
 use crate::answer::{SEND_FILE_BYTES, Touched};
 use crate::clock;

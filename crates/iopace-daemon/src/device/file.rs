@@ -10,8 +10,9 @@
 mod about;
 mod backend;
 
+use super::beginning::engine_config;
 use super::portion::Portion;
-use super::shell::{Behind, Caller, Inner, Shell, engine_config, registered};
+use super::shell::{Behind, Caller, Inner, Shell, registered};
 use super::{DeviceInfo, thresholds};
 use crate::answer::Touched;
 use crate::below::Below;

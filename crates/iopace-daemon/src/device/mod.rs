@@ -2,6 +2,7 @@
 //! (`shell.rs`).
 
 mod alarm;
+mod beginning;
 pub mod emulated;
 pub(crate) mod events;
 pub mod file;

@@ -14,17 +14,14 @@ use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, Mem
 use super::{ResizeError, resize};
 use crate::answer::Touched;
 use crate::clock;
-use crate::config::DeviceConfig;
 use crate::io::durable;
 use crate::io::file::{Allocation, File};
 use crate::io::target::Target;
 use crate::job::Job;
 use crate::timer::{Tick, Timers};
-use iopace_core::engine::{Config, Control, ControlError, Input};
-use iopace_core::limits::NR_REQUESTS_DEFAULT;
+use iopace_core::engine::{Control, ControlError, Input};
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{Area, DiskError, Extent, GroupId, Outcome, TaskId};
-use iopace_core::sched;
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
@@ -218,23 +215,6 @@ pub(crate) trait Behind: Send + Sync + Sized + 'static {
         let told = self.shell().turn(&mut outside, tell);
         self.carry_out(outside, caller);
         told
-    }
-}
-
-/// How the engine of a device starts out: its disk holds `depth` requests unless something else is
-/// set.
-pub(super) fn engine_config(config: &DeviceConfig, depth: u32, memory: Thresholds) -> Config {
-    let default = Config::default();
-    Config {
-        base: sched::recommended(),
-        nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
-        window_depth: config.window_depth.unwrap_or(depth),
-        window: config.window,
-        pace: config.pace,
-        pause_target: config.pause_target.unwrap_or(default.pause_target),
-        accounting: config.accounting,
-        memory,
-        ..default
     }
 }
 
