@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker, the programs
-# of the field tests, a browser for the dashboard, and valgrind to count instructions. On Debian and
-# Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on, and
-# what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
+# of the field tests, a browser for the dashboard, valgrind to count instructions, and Rust's target
+# for policies. On Debian and Ubuntu, as root or where sudo asks nothing; elsewhere it says what is
+# missing and goes on, and what needs it is skipped aloud later. Quick when all is there. Changes
+# nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -76,6 +77,14 @@ if [ "${#missing[@]}" -gt 0 ]; then
         echo "setup: needs apt-get, and root or a sudo that asks nothing, to install them"
     fi
     mapfile -t missing < <(packages_missing | sort -u)
+fi
+
+# Loadable policies are compiled to WebAssembly.
+wasm=wasm32-unknown-unknown
+if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
+    if ! command -v rustup >/dev/null || ! rustup -q target add "$wasm" >/dev/null 2>&1; then
+        missing+=("$wasm, a target of Rust (rustup target add $wasm; libstd-rust-dev-wasm32)")
+    fi
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then
