@@ -6,16 +6,16 @@ mod beginning;
 pub mod emulated;
 pub(crate) mod events;
 pub mod file;
-mod hold;
 mod limited;
 pub(crate) mod pieces;
 mod portion;
 mod resize;
 mod shell;
+mod turn_mark;
 
 pub use events::EventLog;
-pub use hold::Holding;
 pub use resize::ResizeError;
+pub use turn_mark::RunningTurn;
 
 use crate::below::Below;
 use crate::clock;
@@ -350,7 +350,7 @@ pub trait Device: Tick {
     }
 
     /// The turn that goes on, if one does. Takes no lock that a turn has.
-    fn holding(&self) -> Option<Holding> {
+    fn running_turn(&self) -> Option<RunningTurn> {
         None
     }
 

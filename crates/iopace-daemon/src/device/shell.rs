@@ -8,8 +8,8 @@
 
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
-use super::hold::{Hold, Holding};
 use super::limited::Limited;
+use super::turn_mark::{RunningTurn, TurnMark};
 use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
 use super::{ResizeError, resize};
 use crate::answer::Touched;
@@ -95,7 +95,7 @@ pub(crate) struct Shell<B: Backend<Request = Job>> {
     /// The device's own file, or the store of an emulated disk.
     pub(super) file: Arc<File>,
     inner: Mutex<Inner<B>>,
-    hold: Hold,
+    turn: TurnMark,
     alarm: Alarm,
     half_dirty: OnceLock<HalfDirty>,
     limited: Limited,
@@ -121,7 +121,7 @@ impl<B: Backend<Request = Job>> Shell<B> {
             written_back: Bytes::ZERO,
         };
         Shell {
-            hold: Hold::new(info.base),
+            turn: TurnMark::new(info.base),
             info,
             file,
             inner: Mutex::new(inner),
@@ -145,11 +145,11 @@ impl<B: Backend<Request = Job>> Shell<B> {
     ) -> T {
         let mut inner = self.lock();
         let now = clock::now();
-        let turn = self.hold.begin(now);
+        let turn = self.turn.begin(now);
         let told = tell(&mut inner, now, outside);
         let Inner { pump, events, .. } = &mut *inner;
         let at = pump.drain(now, outside, |event| {
-            self.hold.note(&event);
+            self.turn.note(&event);
             events.add(*event);
         });
         let is_half = inner.dirty() >= inner.wake_at;
@@ -336,7 +336,7 @@ impl<D: Behind> Device for D {
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
         self.shell().limited.note(&control);
-        self.shell().hold.foresee(&control);
+        self.shell().turn.foresee(&control);
         self.turn(Caller::Busy, |inner, now, _| inner.control(now, control))
     }
 
@@ -345,8 +345,8 @@ impl<D: Behind> Device for D {
         look(inner.pump.engine(), &mut inner.events);
     }
 
-    fn holding(&self) -> Option<Holding> {
-        self.shell().hold.get()
+    fn running_turn(&self) -> Option<RunningTurn> {
+        self.shell().turn.get()
     }
 
     fn memory_use(&self) -> Option<MemoryUse> {

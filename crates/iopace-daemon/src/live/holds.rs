@@ -8,7 +8,7 @@
 use super::{Hub, Stop};
 use crate::api::EventReport;
 use crate::clock;
-use crate::device::Holding;
+use crate::device::RunningTurn;
 use crate::device_table::DeviceTable;
 use iopace_core::time::Instant;
 use std::collections::BTreeMap;
@@ -49,14 +49,14 @@ pub(super) fn watch(
         while !stop.wait(INTERVAL) {
             for device in devices.all().iter() {
                 let name = &device.info().name;
-                look(&hub, name, device.holding(), &mut seen);
+                look(&hub, name, device.running_turn(), &mut seen);
             }
         }
     };
     thread::Builder::new().name("watchdog".into()).spawn(run)
 }
 
-fn look(hub: &Hub, device: &str, now: Option<Holding>, seen: &mut BTreeMap<String, Seen>) {
+fn look(hub: &Hub, device: &str, now: Option<RunningTurn>, seen: &mut BTreeMap<String, Seen>) {
     let is_other = |seen: &Seen| now.is_none_or(|holding| holding.since != seen.since);
     if seen.get(device).is_some_and(is_other) {
         end(hub, device, seen.remove(device).expect("it was seen"));
@@ -97,11 +97,11 @@ fn raise(hub: &Hub, device: &str, text: String) {
 /// Why it lasts: the thread computes, or it waits. `None` if it would go on and gets no processor,
 /// as on a machine with too much to do: that is nobody's fault here.
 fn words(
-    holding: &Holding,
+    holding: &RunningTurn,
     (first_at, first_spent): (Instant, Duration),
     (state, spent): (char, Duration),
 ) -> Option<String> {
-    let Holding { scheduler, since, .. } = holding;
+    let RunningTurn { scheduler, since, .. } = holding;
     let (time, seen) = (clock::elapsed(*since), clock::elapsed(first_at));
     let computed = spent.saturating_sub(first_spent);
     if computed * 2 >= seen.saturating_sub(TICK) && !computed.is_zero() {

@@ -6,7 +6,7 @@ use super::super::{DeviceEvent, LoggedEvent};
 use super::*;
 use crate::answer::Progress;
 use crate::buffer::Buffer;
-use crate::config::{DeviceConfig, Backend as Kind, IoEngineChoice};
+use crate::config::{Backend as Kind, DeviceConfig, IoEngineChoice};
 use crate::fuse::pending_replies::PendingReplies;
 use iopace_core::pace::Budget;
 use iopace_core::request::{Cover, Op, Space};

@@ -17,7 +17,7 @@ const NOBODY: u64 = 0;
 
 /// A turn that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct RunningTurn {
     /// The scheduler that decides, or is about to.
     pub scheduler: &'static str,
     /// When it began.
@@ -28,17 +28,17 @@ pub struct Holding {
 
 /// The turn of a device that goes on, if one does.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct TurnMark {
     since: AtomicU64,
     thread: AtomicU32,
     scheduler: Mutex<&'static str>,
 }
 
-impl Hold {
+impl TurnMark {
     /// Nothing goes on; that scheduler will decide.
-    pub(super) fn new(scheduler: &'static str) -> Hold {
+    pub(super) fn new(scheduler: &'static str) -> TurnMark {
         let (since, thread) = (AtomicU64::new(NOBODY), AtomicU32::new(0));
-        Hold { since, thread, scheduler: Mutex::new(scheduler) }
+        TurnMark { since, thread, scheduler: Mutex::new(scheduler) }
     }
 
     /// A turn begins; it lasts as long as what is returned.
@@ -72,16 +72,16 @@ impl Hold {
     }
 
     /// The turn that goes on.
-    pub(super) fn get(&self) -> Option<Holding> {
+    pub(super) fn get(&self) -> Option<RunningTurn> {
         let since = self.since.load(Relaxed);
         let scheduler = *self.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = self.thread.load(Relaxed);
-        (since != NOBODY).then_some(Holding { scheduler, since: Instant(since), thread })
+        (since != NOBODY).then_some(RunningTurn { scheduler, since: Instant(since), thread })
     }
 }
 
 /// A turn that goes on.
-pub(super) struct Turn<'a>(&'a Hold);
+pub(super) struct Turn<'a>(&'a TurnMark);
 
 impl Drop for Turn<'_> {
     #[inline]
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn a_turn_is_seen_while_it_lasts_also_if_it_panics() {
-        let hold = Hold::new("fair");
+        let hold = TurnMark::new("fair");
         assert_eq!(hold.get(), None);
         let turn = hold.begin(Instant(7));
         hold.by("mine");
         let thread = own_thread();
         let (scheduler, since) = ("mine", Instant(7));
-        assert_eq!(hold.get(), Some(Holding { scheduler, since, thread }));
+        assert_eq!(hold.get(), Some(RunningTurn { scheduler, since, thread }));
         drop(turn);
         assert_eq!(hold.get(), None);
         let panics = || {
