@@ -1,12 +1,12 @@
 //! Modules that do wrong: the engine is told which way, `fifo` takes over, and nothing is lost.
 
 use super::modules::{module, popping};
-use super::world::{Setup, World};
 use super::{TRIED, run};
 use iopace_core::engine::{Input, Output};
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::trace::{Event, Fault};
 use iopace_core::units::Bytes;
+use iopace_suites::world::{Setup, World};
 
 /// Does it after a hundred requests.
 fn later(code: &str) -> Vec<u8> {

@@ -9,20 +9,18 @@ mod longest;
 mod modules;
 mod mutants;
 mod serving;
-#[path = "../../../iopace-core/tests/support/mod.rs"]
-mod world;
 
 use crate::error::Problem;
 use crate::module::Module;
 use crate::policy::Policy;
 use iopace_core::engine::Control;
 use iopace_core::sched::{Algorithm, Params, Profile, REGISTRY, Scheduler};
+use iopace_suites::world::{Setup, World};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{Setup, World};
 
 thread_local! {
     /// The module that `TRIED` runs, so that thousands of them need not stay.

@@ -2,8 +2,9 @@
 //! no request is lost and no call takes long. `HOSTILE_MODULES` says how many are tried.
 
 use super::modules::module;
-use super::world::{Random, Setup};
 use super::{compiled, processor_time, run_module};
+use iopace_suites::random::Random;
+use iopace_suites::world::Setup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

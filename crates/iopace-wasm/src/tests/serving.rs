@@ -1,9 +1,9 @@
 //! Good modules serve as schedulers that are compiled in do.
 
 use super::modules::module;
-use super::world::{Setup, World};
 use super::{TRIED, run};
 use iopace_core::sched::REGISTRY;
+use iopace_suites::world::{Setup, World};
 
 /// Several requests at once.
 const AHEAD: (&str, &str) = ("\"run_ahead\": false", "\"run_ahead\": true");
