@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, PolicyError> {
 #[cfg(feature = "policies")]
 mod host {
     use super::{LoadedPolicy, Path, PolicyError};
-    use iopace_wasm::{LoadError, Loaded, Problem, UnloadError};
+    use iopace_wasm::{Caching, LoadError, Loaded, Problem, UnloadError};
 
     pub(super) fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
         taken_over(iopace_wasm::load(path))
@@ -67,7 +67,7 @@ mod host {
     /// # Errors
     /// See [`PolicyError`].
     pub fn load_bytes(path: &Path, module: &[u8]) -> Result<LoadedPolicy, PolicyError> {
-        taken_over(iopace_wasm::load_bytes(path, module))
+        taken_over(iopace_wasm::load_bytes(path, module, Caching::OfUser))
     }
 
     fn taken_over(loaded: Result<&'static Loaded, LoadError>) -> Result<LoadedPolicy, PolicyError> {

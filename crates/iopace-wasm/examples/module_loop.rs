@@ -58,7 +58,7 @@ fn main() {
 fn load(file: &Path) -> &'static Algorithm {
     let loaded = if file.extension().is_some_and(|of| of == "wat") {
         let module = wat::parse_file(file).expect("a module as text");
-        iopace_wasm::load_bytes(file, &module)
+        iopace_wasm::load_bytes(file, &module, iopace_wasm::Caching::Off)
     } else {
         iopace_wasm::load(file)
     };

@@ -35,5 +35,5 @@ mod tests;
 mod text;
 
 pub use error::{LoadError, Problem, UnloadError};
-pub use loaded::{Loaded, load, load_bytes, loaded, unload};
+pub use loaded::{Caching, Loaded, load, load_bytes, loaded, unload};
 pub use sandbox::{LogLine, on_log};

@@ -60,12 +60,26 @@ pub fn load(path: &Path) -> Result<&'static Loaded, LoadError> {
     load_from(path, &bytes, CodeCache::open().as_ref())
 }
 
-/// The same with the contents of a file, without a cache; `path` is the name of their place.
+/// Whether compiled code is looked for, and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// In the cache of this user.
+    OfUser,
+    /// It is compiled each time.
+    Off,
+}
+
+/// The same with the contents of a file; `path` is the name of their place.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_bytes(path: &Path, bytes: &[u8]) -> Result<&'static Loaded, LoadError> {
-    load_from(path, bytes, None)
+pub fn load_bytes(
+    path: &Path,
+    bytes: &[u8],
+    caching: Caching,
+) -> Result<&'static Loaded, LoadError> {
+    let cache = if caching == Caching::OfUser { CodeCache::open() } else { None };
+    load_from(path, bytes, cache.as_ref())
 }
 
 fn load_from(

@@ -5,12 +5,16 @@ mod modules;
 
 use iopace_core::sched::{self, Load};
 use iopace_core::time::Nanos;
-use iopace_wasm::{UnloadError, load, load_bytes, loaded, unload};
+use iopace_wasm::{Caching, LoadError, Loaded, UnloadError, load, loaded, unload};
 use modules::{DESCRIPTION, module};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+
+fn load_bytes(path: &Path, bytes: &[u8]) -> Result<&'static Loaded, LoadError> {
+    iopace_wasm::load_bytes(path, bytes, Caching::Off)
+}
 
 /// The message of the error that the module gives.
 fn error(bytes: &[u8]) -> String {
