@@ -21,11 +21,11 @@ made="$(realpath -m "${CARGO_TARGET_DIR:-target}")/policies"
 case "$#$*" in
   "1test")
     for crate in template ported; do
-      (cd contrib/policy/$crate && cargo test --quiet --locked --target-dir "$made")
+      (cd contrib/policy/$crate && cargo test --locked --target-dir "$made")
     done
     for scheduler in deadline fair; do
       (cd contrib/policy/ported &&
-        cargo test --quiet --locked --target-dir "$made" --features $scheduler)
+        cargo test --locked --target-dir "$made" --features $scheduler)
     done
     exit 0
     ;;

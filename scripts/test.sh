@@ -74,6 +74,14 @@ step "tidy" "" cargo xtask tidy
 step "wasm" "" cargo xtask wasm
 skipped=$((skipped + $(grep -c '^skipped: ' "$log")))
 step "lint" "" cargo clippy --locked --workspace --all-targets -- -D warnings
+# Schedulers as modules: tests hold them to the built-in ones.
+modules=$(realpath -m "${CARGO_TARGET_DIR:-target}/modules")
+step "policies" "" scripts/policies.sh build "$modules"
+skipped=$((skipped + $(grep -c '^skipped: ' "$log")))
+if [ -e "$modules/fair.wasm" ]; then
+    export IOPACE_POLICIES=$modules
+    step "tests of policies" "$libtest" scripts/policies.sh test
+fi
 if cargo nextest --version >/dev/null 2>&1; then
     step "tests" '^ *Summary ' cargo nextest run --workspace
 else
