@@ -1,6 +1,9 @@
 //! Loadable policies: schedulers that come as WebAssembly modules while the process runs
 //! (`docs/policy-abi.md`). A build without the feature `policies` has none, and says so.
 
+#[cfg(feature = "policies")]
+mod lines;
+
 use crate::api::LoadedPolicy;
 use crate::runtime_files::read_module;
 use std::path::Path;
@@ -55,10 +58,11 @@ pub fn read(path: &Path) -> Result<Vec<u8>, PolicyError> {
 
 #[cfg(feature = "policies")]
 mod host {
-    use super::{LoadedPolicy, Path, PolicyError};
+    use super::{LoadedPolicy, Path, PolicyError, lines};
     use iopace_wasm::{Caching, LoadError, Loaded, Problem, UnloadError};
 
     pub(super) fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
+        iopace_wasm::on_log(lines::write);
         taken_over(iopace_wasm::load(path))
     }
 
@@ -67,6 +71,7 @@ mod host {
     /// # Errors
     /// See [`PolicyError`].
     pub fn load_bytes(path: &Path, module: &[u8]) -> Result<LoadedPolicy, PolicyError> {
+        iopace_wasm::on_log(lines::write);
         taken_over(iopace_wasm::load_bytes(path, module, Caching::OfUser))
     }
 

@@ -83,7 +83,7 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
         (&["group", "list"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
         (&["group", "set", "/a", "io.wieght", "1"], 2, "'io.weight'"),
         (&["group", "move", "/a"], 2, "--export"),
-        (&["sched", "insert", "-a", "deadlin"], 2, "'deadline'"),
+        (&["mount", "data", "--sched", "deadlin"], 2, "'deadline'"),
         (&["sched", "insert", "-a", "rr", "--set", "wait_ms"], 2, "wait_ms=5"),
         (&["status"], 2, "'iopace sched status'"),
         (&["list"], 2, "'iopace mount' and 'iopace attach' list what runs"),
