@@ -119,7 +119,7 @@ mod host {
             name: loaded.algorithm.name.into(),
             version: loaded.version.to_string(),
             summary: loaded.algorithm.summary.into(),
-            digest: loaded.digest.to_string(),
+            digest: loaded.digest.clone(),
             size_bytes: loaded.size as u64,
             path: loaded.path.display().to_string(),
         }
