@@ -121,7 +121,11 @@ pub(crate) fn fenced<T>(
         format!("{what}; then: {state}")
     });
     // It may have failed, so its end is fenced, too.
-    caught(|| Ok(drop(bare))).and(result)
+    let ended = caught(|| {
+        drop(bare);
+        Ok(())
+    });
+    ended.and(result)
 }
 
 fn caught<T>(calls: impl FnOnce() -> Result<T, String>) -> Result<T, String> {

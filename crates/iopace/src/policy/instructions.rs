@@ -59,7 +59,7 @@ impl Counter {
             words.extend(numbers.iter().map(OsStr::new));
             self.collected(program.as_os_str(), &words)
         };
-        // Under callgrind the processor is another one, for which the module is compiled anew, once.
+        // Under callgrind the processor is another one: the module is compiled anew, once.
         count(1)?;
         Ok(count(2 * requests)?.saturating_sub(count(requests)?) / requests)
     }
