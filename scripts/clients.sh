@@ -3,7 +3,8 @@
 # fio, on files and emulated disks; and real programs on mounts (mounts.sh). One line per
 # test; the last line counts them. Rates are measured elsewhere, by nightly.sh.
 # IOPACE_BIN: the binary, else it is built. EXCHANGES: exchanges of schedulers under fio per backend
-# (default 300; 10000 for the full run).
+# (default 300; 10000 for the full run). IOPACE_POLICIES: a folder of scripts/policies.sh, whose
+# policies are exchanged as well.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -114,8 +115,13 @@ verify_while_exchanging() {
   local fio=$! done=0 device algorithm algorithms
   device=$("$IOPACE_BIN" sched status --control c --format json |
     python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["name"])') || return 1
-  algorithms=$("$IOPACE_BIN" sched list --format json |
+  local module
+  for module in ${IOPACE_POLICIES:+"$IOPACE_POLICIES"/*.wasm}; do
+    "$IOPACE_BIN" sched load "$module" --control c || return 1
+  done
+  algorithms=$("$IOPACE_BIN" sched list --control c --format json |
     python3 -c 'import json,sys; print(*(one["name"] for one in json.load(sys.stdin)))') || return 1
+  echo "exchanged: $algorithms"
   "$IOPACE_BIN" sched insert -a rr "$device" --control c || return 1
   while [ $done -lt "$EXCHANGES" ]; do
     for algorithm in $algorithms; do
@@ -127,6 +133,8 @@ verify_while_exchanging() {
   local status=$?
   cat fio.log
   "$IOPACE_BIN" sched status "$device" --control c
+  # No scheduler gave up, loaded or not.
+  "$IOPACE_BIN" events --control c --format json | grep '"failed"' && return 1
   return $status
 }
 

@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(rates slots truth writers reader groups verify dashboard field etcd nice package)
+parts=(rates slots truth writers reader groups verify dashboard field etcd nice package policies)
 [ $# = 0 ] || parts=("$@")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/iopace-nightly-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -37,6 +37,10 @@ perform() { # part
     truth) scripts/model_truth.sh short ;;
     writers | reader | groups) python3 scripts/pace.py "$1" short ;;
     verify) IOPACE_BIN='' scripts/verify.sh ;;
+    policies)
+      scripts/policies.sh build "$folder/modules" &&
+        python3 scripts/bench_policies.py "$folder/modules"
+      ;;
     package) scripts/package.sh build "$IOPACE_BIN" && scripts/package.sh try ;;
     dashboard) env PATH="/usr/bin:/bin:$PATH" python3 scripts/dashboard.py ;;
     etcd) scripts/etcd.sh short ;;
