@@ -61,7 +61,7 @@ as_root() {
 }
 
 if ! command -v cargo >/dev/null; then
-    echo "setup: no cargo; install Rust 1.88 or newer (https://rustup.rs)" >&2
+    echo "setup: no cargo; install Rust 1.95 or newer (https://rustup.rs)" >&2
     exit 1
 fi
 
