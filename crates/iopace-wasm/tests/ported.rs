@@ -1,7 +1,8 @@
 //! iopace's own schedulers as modules (contrib/policy/ported) decide as the built-in ones do: the
 //! same scenarios give the same reports, byte for byte.
 //!
-//! `IOPACE_POLICIES` names the folder that `scripts/policies.sh build` has filled.
+//! `IOPACE_POLICIES` names the folder that `scripts/policies.sh build` has filled. With
+//! `IOPACE_STORIES=all` it is every story, in full length: for a release build.
 
 use iopace_core::sched::find;
 use iopace_core::time::Nanos;
@@ -21,6 +22,11 @@ fn modules() -> Option<PathBuf> {
     folder
 }
 
+/// Whether all is compared that there is.
+fn is_whole() -> bool {
+    std::env::var("IOPACE_STORIES").is_ok_and(|which| which == "all")
+}
+
 /// The story with this scheduler from the beginning, and merging up to a size.
 fn report(story: &str, scheduler: &str, merge: u64) -> String {
     let (story, edit) = story.split_once(' ').unwrap_or((story, ""));
@@ -32,8 +38,10 @@ fn report(story: &str, scheduler: &str, merge: u64) -> String {
     };
     let mut scenario = Scenario::parse(story, &text).expect("a story can be read");
     scenario.scheduler = Some(Chosen::defaults(find(scheduler).expect("it is loaded")));
-    scenario.duration = scenario.duration.min(Nanos::from_secs(8));
-    scenario.warmup = scenario.warmup.min(Nanos::from_secs(1));
+    if !is_whole() {
+        scenario.duration = scenario.duration.min(Nanos::from_secs(8));
+        scenario.warmup = scenario.warmup.min(Nanos::from_secs(1));
+    }
     scenario.merge_max = Bytes(merge);
     run(&scenario).to_json()
 }
@@ -42,7 +50,7 @@ fn report(story: &str, scheduler: &str, merge: u64) -> String {
 #[test]
 fn a_ported_scheduler_decides_as_the_built_in_one() {
     let Some(folder) = modules() else { return };
-    let cases = [
+    let some = [
         ("deadline-reads-beside-writes", 0),
         ("database-group-commit", 0),
         ("faults-lose-nothing", 0),
@@ -54,11 +62,15 @@ fn a_ported_scheduler_decides_as_the_built_in_one() {
         ("steps-groups", 0),
         ("steps-tasks", 0),
     ];
+    let mut cases = some.to_vec();
+    if is_whole() {
+        cases.extend(STORIES.iter().map(|story| (story.name, 0)));
+    }
     let mut firsts = BTreeSet::new();
     for name in ["fifo", "deadline", "fair"] {
         let path = folder.join(name).with_extension("wasm");
         let loaded = iopace_wasm::load(&path).unwrap_or_else(|error| panic!("{error}"));
-        for (story, merge) in cases {
+        for &(story, merge) in &cases {
             let module = report(story, loaded.algorithm.name, merge);
             assert!(module.contains("\"failed_over\": 0"), "{name}, {story}: {module}");
             let module = module.replace(loaded.algorithm.name, name);
@@ -68,5 +80,6 @@ fn a_ported_scheduler_decides_as_the_built_in_one() {
         let module = report(story, loaded.algorithm.name, merge);
         firsts.insert(module.replace(loaded.algorithm.name, ""));
     }
+    println!("{} stories under three schedulers, each twice", cases.len());
     assert_eq!(firsts.len(), 3, "the three differ, so that a report shows who decided");
 }

@@ -5,7 +5,7 @@ mod show;
 use crate::cli::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs, TargetArgs};
 use crate::group;
 use crate::output::{Failure, Format, print, print_json};
-use crate::sched::load::PolicyModule;
+use crate::sched::{load::PolicyModule, wrongly_named};
 use crate::target::{done, find, only};
 use iopace_daemon::api::{ClientsWord, RecommendChange, RecommendFile, RecommendReport};
 use iopace_daemon::control::{Client, ClientError};
@@ -64,7 +64,8 @@ fn set(args: &RecommendSetArgs) -> Result<(), Failure> {
     if let Some(module) = module {
         change.scheduler = Some(module.load(&client).map_err(Failure::new)?.name);
     }
-    let report = client.recommend(&device.name, &change).map_err(Failure::new)?;
+    let report = client.recommend(&device.name, &change).map_err(Failure::new);
+    let report = report.map_err(|failure| wrongly_named(failure, sched.as_deref()))?;
     done(target, &report, || show::tried(&report))
 }
 

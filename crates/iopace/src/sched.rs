@@ -6,8 +6,9 @@ mod show;
 use crate::cli::{
     ConfigureArgs, DestroyArgs, InsertArgs, ListArgs, SaveArg, SchedCommand, TargetArgs,
 };
-use crate::output::{Failure, warn};
+use crate::output::{Failure, nearest, warn};
 use crate::target::{self, asks_daemon, devices, done, find};
+use iopace_core::sched::REGISTRY;
 use iopace_daemon::api::{Action, Change, SchedulerWarning};
 use iopace_daemon::{loadable, report};
 use load::PolicyModule;
@@ -44,16 +45,29 @@ pub fn run(command: &SchedCommand) -> Result<(), Failure> {
 /// first.
 fn change((target, keep): (&TargetArgs, SaveArg), change: Change) -> Result<(), Failure> {
     let module = change.algorithm.as_deref().and_then(PolicyModule::named).transpose()?;
-    let device = target::change(target, (keep, &["sched"]), |client, name| {
+    let asked = change.algorithm.clone();
+    let changed = target::change(target, (keep, &["sched"]), |client, name| {
         let Some(module) = module else { return client.change(name, &change) };
         let algorithm = Some(module.load(client)?.name);
         client.change(name, &Change { algorithm, ..change })
-    })?;
+    });
+    let device = changed.map_err(|failure| wrongly_named(failure, asked.as_deref()))?;
     for SchedulerWarning { groups, groups_count, text, command } in &device.warnings {
         let of = format!("{} on {}", listed(groups, *groups_count), device.name);
         warn(&of, text, command, target.control.as_deref());
     }
     done(target, &device, || show::in_force(&device))
+}
+
+/// A name that the daemon does not know is a wrong word, as one that the command line knows is.
+pub fn wrongly_named(failure: Failure, name: Option<&str>) -> Failure {
+    let is_unknown =
+        |name: &&str| failure.message.starts_with(&format!("there is no scheduler '{name}'"));
+    let Some(name) = name.filter(is_unknown) else { return failure };
+    match nearest(name, REGISTRY.iter().map(|algorithm| algorithm.name)) {
+        Some(meant) => Failure::usage(failure.but(&format!("did you mean '{meant}'?")).message),
+        None => Failure::usage(failure.message),
+    }
 }
 
 /// Names, and how many more there are.
