@@ -68,12 +68,17 @@ impl Fault {
         match self {
             Fault::Panicked => "panicked",
             Fault::Stalled => "held work while the disk was idle",
-            Fault::Invented => "returned a request that it was not given",
+            Fault::Invented => "returned a request that it did not have",
             Fault::Forgot => "lost a request that it was given",
             Fault::Trapped => "broke off",
             Fault::Endless => "did not come to an end",
         }
     }
+}
+
+/// The first line of a text.
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 impl fmt::Display for Event {
@@ -82,11 +87,20 @@ impl fmt::Display for Event {
             Event::SchedulerExchanged { from, to, moved_count } => {
                 write!(f, "scheduler {from} exchanged for {to}, {moved_count} requests moved")
             }
-            Event::SchedulerFailed { name, fault, recovered_count, .. } => write!(
-                f,
-                "scheduler {name} {}: replaced by fifo, {recovered_count} requests recovered",
-                fault.describe()
-            ),
+            Event::SchedulerFailed { name, fault, recovered_count, dump } => {
+                let requests = if *recovered_count == 1 { "request" } else { "requests" };
+                let what = fault.describe();
+                write!(
+                    f,
+                    "scheduler {name} {what}: replaced by fifo, {recovered_count} {requests} \
+                     recovered"
+                )?;
+                // A loaded policy has its reason at the beginning of its state.
+                match fault {
+                    Fault::Trapped | Fault::Endless => write!(f, " ({:.200})", first_line(dump)),
+                    _ => Ok(()),
+                }
+            }
             Event::DiskJudged { name, has_head: true, seek } => {
                 write!(f, "scheduler {name} finds that the disk has a head: a seek costs {seek}")
             }

@@ -52,9 +52,11 @@ impl Bare {
 
     /// A request comes.
     pub(crate) fn push(&mut self, task: TaskId, group: GroupId, op: Op, offset: u64) -> RequestId {
-        let extent =
-            Extent::new(Bytes(offset), Bytes(PIECE)).expect("offsets are far from the end");
-        let submit = Submit { tag: Tag(0), task, group, op, extent, fua: false, sync: true };
+        self.submit(waited_for(task, group, op, (offset, PIECE)))
+    }
+
+    /// The same of any kind.
+    pub(crate) fn submit(&mut self, submit: Submit) -> RequestId {
         let id = self.table.queue(self.now, submit);
         self.scheduler.push(self.now, id, &self.table);
         id
@@ -107,6 +109,17 @@ impl Bare {
     }
 }
 
+/// A request that its task waits for, at an offset and of so many bytes.
+pub(crate) fn waited_for(
+    task: TaskId,
+    group: GroupId,
+    op: Op,
+    (offset, len): (u64, u64),
+) -> Submit {
+    let extent = Extent::new(Bytes(offset), Bytes(len)).expect("offsets are far from the end");
+    Submit { tag: Tag(0), task, group, op, extent, fua: false, sync: true }
+}
+
 /// Carries out calls of a scheduler; a panic of it, or a fault that it throws, is an error. An
 /// error comes with the state in which the scheduler is then.
 pub(crate) fn fenced<T>(
@@ -118,7 +131,7 @@ pub(crate) fn fenced<T>(
     let result = caught(|| calls(&mut bare)).map_err(|what| {
         let state = caught(|| Ok(format!("{:?}", bare.scheduler))).unwrap_or_default();
         let state: String = state.chars().take(STATE_CHARS_MAX).collect();
-        format!("{what}; then: {state}")
+        format!("{what}; its state: {state}")
     });
     // It may have failed, so its end is fenced, too.
     let ended = caught(|| {

@@ -102,18 +102,26 @@ impl Outcome {
         self.count("requests", world.report.finished);
         self.count("merged", world.engine.status().merged_count);
         let report = &world.report;
-        for (fault, dump) in report.faults.iter().zip(&report.dumps) {
+        // It fails again each time that it is put in again: the first says it all.
+        if let (Some(fault), Some(dump)) = (report.faults.first(), report.dumps.first()) {
             let state: String = dump.chars().take(STATE_CHARS_MAX).collect();
-            let what = fault.describe();
-            self.failures.push(format!("{heading}: it {what}, and fifo took over; then: {state}"));
+            let (what, more) = (fault.describe(), more(report.faults.len()));
+            self.failures.push(format!(
+                "{heading}: it {what}, and fifo took over{more}; its state: {state}"
+            ));
         }
         if let Some(first) = report.violations.first() {
-            let more = match report.violations.len() - 1 {
-                0 => String::new(),
-                more => format!(", and {more} more of the kind"),
-            };
+            let more = more(report.violations.len());
             self.failures.push(format!("{heading}: {first}{more}"));
         }
+    }
+}
+
+/// So many more than the first, in words.
+fn more(count: usize) -> String {
+    match count.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(", and {more} more of the kind"),
     }
 }
 

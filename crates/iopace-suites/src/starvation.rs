@@ -2,12 +2,13 @@
 //! served within a bound. Closed loops do not show this, as their clients stop when they are passed
 //! over.
 
-use crate::bare::{Bare, PIECE, fenced};
+use crate::bare::{Bare, PIECE, fenced, waited_for};
 use crate::chaos;
 use crate::conformance::promise;
 use crate::outcome::{Outcome, Progress};
 use crate::random::Random;
-use iopace_core::request::{GroupId, Op, TaskId};
+use iopace_core::group::Settings;
+use iopace_core::request::{GroupId, Op, Submit, TaskId};
 use iopace_core::sched::{Algorithm, Load, Params};
 use iopace_core::time::Nanos;
 
@@ -31,17 +32,87 @@ pub struct Cast {
     pub one: (TaskId, Op),
     /// How many of the stream come right behind the one, before anything is served.
     pub behind: u64,
+    /// Something else in which the one differs from the stream.
+    pub differs: Differs,
+}
+
+/// Something in which one request differs from others, which a scheduler may go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Differs {
+    /// In its task and direction at most. It lies below the head.
+    Not,
+    /// It lies far above the head, where the stream does not come.
+    Above,
+    /// It is a sixteenth as long.
+    Shorter,
+    /// It is sixteen times as long.
+    Longer,
+    /// Its group has a lower number.
+    LowerGroup,
+    /// Its group has a higher number.
+    HigherGroup,
+    /// Its task waits for it, those of the stream do not.
+    Sync,
+    /// Its task does not wait for it, those of the stream do.
+    Async,
+}
+
+impl Differs {
+    const ALL: [Differs; 7] = [
+        Differs::Above,
+        Differs::Shorter,
+        Differs::Longer,
+        Differs::LowerGroup,
+        Differs::HigherGroup,
+        Differs::Sync,
+        Differs::Async,
+    ];
+
+    /// The group of the one, and that of the stream.
+    fn groups(self) -> [GroupId; 2] {
+        match self {
+            Differs::LowerGroup => [GroupId(1), GroupId(2)],
+            Differs::HigherGroup => [GroupId(2), GroupId(1)],
+            _ => [GroupId::ROOT; 2],
+        }
+    }
+
+    /// Where the one lies, and its bytes.
+    fn place(self) -> (u64, u64) {
+        match self {
+            Differs::Above => (1 << 60, PIECE),
+            Differs::Shorter => (0, PIECE / 16),
+            Differs::Longer => (0, PIECE * 16),
+            _ => (0, PIECE),
+        }
+    }
+
+    /// Whether a task waits for the one, and for those of the stream.
+    fn sync(self) -> [bool; 2] {
+        match self {
+            Differs::Sync => [true, false],
+            Differs::Async => [false, true],
+            _ => [true, true],
+        }
+    }
 }
 
 /// All casts that are tried.
 pub fn casts() -> Vec<Cast> {
     let mut casts = Vec::new();
+    for differs in Differs::ALL {
+        for op in [Op::Read, Op::Write] {
+            let (tasks, one) = (LOAD.clients_count - 1, (TaskId(7), op));
+            casts.push(Cast { tasks, stream: op, one, behind: 0, differs });
+        }
+    }
     for tasks in [1, LOAD.clients_count - 1] {
         for stream in [Op::Read, Op::Write] {
             for one in [Op::Read, Op::Write] {
                 // One of the stream's own tasks, and another.
                 for (task, behind) in [(0, 0), (7, 0), (0, 1), (7, 1)] {
-                    casts.push(Cast { tasks, stream, one: (TaskId(task), one), behind });
+                    let one = (TaskId(task), one);
+                    casts.push(Cast { tasks, stream, one, behind, differs: Differs::Not });
                 }
             }
         }
@@ -60,8 +131,11 @@ impl Stream {
     /// Fills the queue up to so many requests.
     fn fill(&mut self, bare: &mut Bare, count: u64) {
         while (bare.table.queued_count() as u64) < count {
-            let task = TaskId(self.random.below(self.cast.tasks));
-            bare.push(task, GroupId::ROOT, self.cast.stream, self.position);
+            let Cast { tasks, stream, differs, .. } = self.cast;
+            let task = TaskId(self.random.below(tasks));
+            let [_, group] = differs.groups();
+            let submit = waited_for(task, group, stream, (self.position, PIECE));
+            bare.submit(Submit { sync: differs.sync()[1], ..submit });
             self.position += PIECE;
         }
     }
@@ -79,14 +153,21 @@ pub fn wait(
     seed: u64,
 ) -> Result<Nanos, String> {
     fenced(algorithm, before, |bare| {
+        for group in cast.differs.groups().into_iter().filter(|group| *group != GroupId::ROOT) {
+            bare.set_group(group, &Settings::default());
+        }
         let mut stream = Stream { random: Random(seed), position: 1 << 40, cast };
         let mut one = None;
         for served in 0_u64.. {
             if served == 10 {
                 stream.fill(bare, LOAD.requests - 1 - cast.behind);
-                // Below the head, where C-LOOK does not come as long as there is something ahead.
+                // Mostly below the head, where C-LOOK does not come as long as there is something
+                // ahead.
                 let (task, op) = cast.one;
-                one = Some((bare.push(task, GroupId::ROOT, op, 0), bare.now));
+                let [group, _] = cast.differs.groups();
+                let submit = waited_for(task, group, op, cast.differs.place());
+                let sync = cast.differs.sync()[0];
+                one = Some((bare.submit(Submit { sync, ..submit }), bare.now));
             }
             stream.fill(bare, LOAD.requests - u64::from(one.is_none()));
             if served == 20 {

@@ -12,7 +12,7 @@ fn no_request_starves_beside_an_endless_stream() {
     for algorithm in REGISTRY.iter().filter(|one| one.profile.stream_wait.is_some()) {
         let outcome = starvation::run(algorithm, &|_, _| ());
         assert_eq!(outcome.failures, [""; 0], "{}", algorithm.name);
-        assert_eq!(outcome.runs, 512, "{}", algorithm.name);
+        assert_eq!(outcome.runs, 736, "{}", algorithm.name);
     }
 }
 

@@ -149,6 +149,9 @@ fn suites(algorithm: &'static Algorithm) -> Vec<SuiteReport> {
     reports
 }
 
+/// Failures of a suite that are shown: they mostly have one cause.
+const FAILURES_SHOWN: usize = 3;
+
 fn text(report: &TrialReport) -> String {
     let mut rows = table(["suite", "runs", "holds", "found"]);
     for suite in &report.suites {
@@ -163,7 +166,13 @@ fn text(report: &TrialReport) -> String {
     for suite in &report.suites {
         if !suite.holds {
             let _ = writeln!(text, "\n{} is broken: {}", suite.suite, suite.law);
-            suite.failures.iter().for_each(|failure| text += &format!("  {failure}\n"));
+            for failure in suite.failures.iter().take(FAILURES_SHOWN) {
+                let _ = writeln!(text, "  {failure}");
+            }
+            if let Some(more) = suite.failures.get(FAILURES_SHOWN..).filter(|more| !more.is_empty())
+            {
+                let _ = writeln!(text, "  and {} more: --format json has them", more.len());
+            }
         }
         for unstated in &suite.unstated {
             let _ = writeln!(text, "\n{}, not stated: {unstated}", suite.suite);
