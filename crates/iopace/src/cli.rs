@@ -42,7 +42,9 @@ pub use mount::{DoctorArgs, MountArgs, MountFlag, SetupArgs, UnmountArgs};
 pub use nice::{Deadline, NiceArgs};
 pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
-pub use policy::{PolicyBenchArgs, PolicyCommand, PolicyNewArgs, PolicyTestArgs};
+pub use policy::PolicyCommand;
+#[cfg(feature = "policies")]
+pub use policy::{PolicyBenchArgs, PolicyNewArgs, PolicyTestArgs};
 pub use ports::PortArgs;
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
