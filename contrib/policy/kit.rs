@@ -274,7 +274,7 @@ pub trait Policy: Sized {
     /// It has ended. With [`Policy::LEARNS`].
     fn flushed(&mut self, _now: Nanos, _id: Id) {}
 
-    /// What holds for a group from now on; a parent is told before its children.
+    /// The settings of a group from now on; a parent is told before its children.
     fn group(&mut self, _now: Nanos, _id: u32, _group: &Group) {}
 
     /// The group is gone; nothing of it is queued.

@@ -17,9 +17,9 @@ struct Chaos {
     params: Params,
     random: Random,
     held_until: Instant,
-    /// What it holds, in the order in which it was given to it.
+    /// The requests that it holds, in the order in which they were given to it.
     held: Vec<RequestId>,
-    /// What it has popped and is not done.
+    /// The requests that it has popped and that are not done.
     popped: BTreeSet<RequestId>,
 }
 

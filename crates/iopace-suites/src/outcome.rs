@@ -9,7 +9,7 @@ const FAILURES_MAX: usize = 3;
 /// Is told of runs that are done and of runs in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// What came out of a suite.
+/// The findings of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Runs that were carried out.

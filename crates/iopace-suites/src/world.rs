@@ -83,7 +83,7 @@ impl fmt::Display for Setup {
 pub struct Report {
     /// Requests that have finished.
     pub finished: u64,
-    /// What the engine found schedulers to do, each of which fifo replaced.
+    /// The faults that the engine found in schedulers, each of which fifo replaced.
     pub faults: Vec<Fault>,
     /// The state of each of these when it was replaced, as text.
     pub dumps: Vec<String>,

@@ -271,7 +271,7 @@ fn call<P: WasmParams, R: WasmResults>(
     function.call(store, arguments).map_err(|error| failure(name, &error))
 }
 
-/// What the error of a call is to the engine and to people.
+/// The error of a call, as the engine and people are told of it.
 #[cold]
 fn failure(call: &'static str, error: &wasmtime::Error) -> Failure {
     let fault = match error.downcast_ref() {

@@ -46,7 +46,7 @@ pub(crate) static LINKER: LazyLock<Linker<Host>> = LazyLock::new(|| {
     linker
 });
 
-/// What a policy may use of WebAssembly, and how it is compiled.
+/// The part of WebAssembly that a policy may use, and how it is compiled.
 fn config() -> Config {
     let mut config = Config::new();
     // Lime 1: what compilers emit by default. No reference types, SIMD, threads, tail calls.

@@ -90,7 +90,7 @@ impl Policy for ReadsFirst {
         into[0] = self.relieved_count;
     }
 
-    /// What the report of a failure shows.
+    /// Its state, for the report of a failure.
     fn dump(&self) -> String {
         let (reads, writes) = (self.reads.len(), self.writes.len());
         format!("{reads} reads and {writes} writes, {} passed over", self.passed_over)

@@ -61,7 +61,7 @@ async fn load(
     // It may take longer than an answer has.
     guest.stay();
     let loaded = tokio::task::spawn_blocking(move || {
-        // Whoever asked may have gone away meanwhile: the next one waits for the end of this.
+        // The client may have gone away meanwhile: the next one waits for the end of this.
         let loaded = loadable::load_bytes(&path, &module);
         drop(turn);
         loaded

@@ -103,7 +103,7 @@ fn at_work(bytes: &[u8]) -> World {
     run(bytes, Setup { requests: 0, window_depth: 1, ..Setup::new(1) }).expect("a good module")
 }
 
-/// What the engine says of the failure of a scheduler.
+/// The words of the engine for the failure of a scheduler.
 fn failure(events: &[Event]) -> (Fault, &str) {
     let failed = events.iter().find_map(|event| match event {
         Event::SchedulerFailed { fault, dump, .. } => Some((*fault, dump.as_str())),

@@ -1,4 +1,4 @@
-//! What can be asked about stages pace and window, and about policies that are loaded.
+//! Questions about stages pace and window, and about policies that are loaded.
 
 use super::{Client, ClientError, encode};
 use crate::api::{
