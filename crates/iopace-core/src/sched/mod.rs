@@ -29,7 +29,10 @@ pub mod tasks;
 pub use algorithm::{Algorithm, Build, CounterSpec};
 pub use params::{Changes, ParamError, ParamSpec, Params};
 pub use profile::{Load, Profile};
-pub use registry::{AUTO, REGISTRY, Taken, add, all, divides, dividing, find, recommended, remove};
+pub use registry::{
+    AUTO, REGISTRY, Taken, add, all, divides, dividing, find, is_built_in, recommended, remove,
+    replace,
+};
 
 /// The opinion of a scheduler about the disk, which it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,6 +57,11 @@ pub fn divides(name: &str) -> bool {
     find(name).is_some_and(|algorithm| algorithm.profile.divides)
 }
 
+/// Whether the scheduler is compiled in; one that is not comes from a stranger.
+pub fn is_built_in(algorithm: &'static Algorithm) -> bool {
+    REGISTRY.iter().any(|known| std::ptr::eq(*known, algorithm))
+}
+
 /// All schedulers that there are now: those compiled in, then those added.
 pub fn all() -> Vec<&'static Algorithm> {
     REGISTRY.iter().copied().chain(added().iter().copied()).collect()
@@ -83,6 +88,25 @@ pub fn add(algorithm: &'static Algorithm) -> Result<(), Taken> {
     Ok(())
 }
 
+/// Adds a scheduler in the place of the one of its name that was added before, which it returns.
+///
+/// # Errors
+/// The name is that of one that is compiled in, or a word; nothing is changed then.
+pub fn replace(algorithm: &'static Algorithm) -> Result<Option<&'static Algorithm>, Taken> {
+    let is_same = |known: &&'static Algorithm| known.name == algorithm.name;
+    if WORDS.contains(&algorithm.name) || REGISTRY.iter().any(is_same) {
+        return Err(Taken(algorithm.name));
+    }
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    match added.iter_mut().find(|known| is_same(known)) {
+        Some(place) => Ok(Some(std::mem::replace(place, algorithm))),
+        None => {
+            added.push(algorithm);
+            Ok(None)
+        }
+    }
+}
+
 /// Takes one that was added out again: it is not found any more. Devices that have it keep it.
 pub fn remove(name: &str) -> Option<&'static Algorithm> {
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
@@ -102,6 +126,7 @@ mod tests {
     #[test]
     fn one_that_is_added_is_found_until_it_is_removed() {
         static ADDED_HERE: Algorithm = Algorithm { name: "added-here", ..fifo::ALGORITHM };
+        assert!(is_built_in(&fifo::ALGORITHM) && !is_built_in(&ADDED_HERE));
         assert!(find("added-here").is_none());
         add(&ADDED_HERE).expect("the name is free");
         assert!(std::ptr::eq(find("added-here").expect("there"), &ADDED_HERE));
@@ -110,6 +135,18 @@ mod tests {
         remove("added-here").expect("there");
         assert!(find("added-here").is_none());
         assert!(remove("fifo").is_none(), "what is compiled in stays");
+    }
+
+    #[test]
+    fn one_takes_the_place_of_another_of_its_name() {
+        static FIRST: Algorithm = Algorithm { name: "replaced-here", ..fifo::ALGORITHM };
+        static SECOND: Algorithm = Algorithm { name: "replaced-here", ..fifo::ALGORITHM };
+        assert!(replace(&FIRST).expect("the name is free").is_none());
+        let former = replace(&SECOND).expect("it was added").expect("there was one");
+        assert!(std::ptr::eq(former, &FIRST));
+        assert!(std::ptr::eq(find("replaced-here").expect("there"), &SECOND));
+        remove("replaced-here").expect("there");
+        assert_eq!(replace(&fifo::ALGORITHM).err(), Some(Taken("fifo")));
     }
 
     #[test]
