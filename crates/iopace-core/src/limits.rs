@@ -62,12 +62,18 @@ pub const FRONTEND_REQUESTS_MAX: usize = DEVICE_REQUESTS_MAX - WRITE_BACK_REQUES
 /// that was not scheduled; far below the 30 s after which Linux calls a request lost.
 pub const SCHEDULER_STALL: Nanos = Nanos::from_millis(1_000);
 
-/// After how long in a scheduler a request is taken for lost while others are served; then the
-/// scheduler is made anew with all that is queued.
+/// A compiled-in scheduler is suspected of having lost a request that others, which came so much
+/// later, have passed: then it is asked for all that it has.
 ///
-/// The longest legal queue (`NR_REQUESTS_MAX`) takes a disk of 100 requests a second half of it;
-/// a starved request (`elevator` has no bound) is served then, too.
+/// Rarely, as it forgets then all that it has learned: `elevator` starves lawfully, and the longest
+/// legal queue (`NR_REQUESTS_MAX`) takes a disk of 100 requests a second half of it.
 pub const SCHEDULER_FORGETS: Nanos = Nanos::from_secs(600);
+
+/// The same of a loaded policy, which is code of a stranger.
+///
+/// The time after which Linux calls a request of a disk lost (the time-out of SCSI disks); with the
+/// tenth of it after which it is looked for again, a program waits for 33 s.
+pub const POLICY_FORGETS: Nanos = Nanos::from_secs(30);
 
 /// Longest state dump of a failed scheduler, in bytes: enough for its head and some hundred
 /// requests, small enough for a log line collector.

@@ -206,15 +206,18 @@ impl Table {
 
     /// All that is in the scheduler, in the order of arrival.
     pub(crate) fn queued(&self) -> Vec<RequestId> {
-        let mut queued: Vec<RequestId> = (0u32..)
-            .zip(self.entries.iter().map(|entry| &entry.request))
-            .filter(|(_, request)| {
-                request.sequence != VACANT && request.state == RequestState::Queued
-            })
-            .map(|(slot, request)| RequestId { slot, sequence: request.sequence })
+        self.those(|entry| entry.state() == RequestState::Queued)
+    }
+
+    /// All requests that are meant, in the order of arrival.
+    pub(crate) fn those(&self, are_meant: impl Fn(&Entry) -> bool) -> Vec<RequestId> {
+        let mut those: Vec<RequestId> = (0u32..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| entry.request.sequence != VACANT && are_meant(entry))
+            .map(|(slot, entry)| RequestId { slot, sequence: entry.request.sequence })
             .collect();
-        queued.sort_unstable_by_key(|id| id.sequence);
-        queued
+        those.sort_unstable_by_key(|id| id.sequence);
+        those
     }
 
     /// Everything that is not finished.

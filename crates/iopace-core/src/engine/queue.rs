@@ -20,7 +20,6 @@ use super::context::Context;
 use super::{Config, Finish, Start};
 use crate::admit::{self, Admit, Ask, Total};
 use crate::flush::Run;
-use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit};
 use crate::sched::Pop;
 use crate::sched::guard::Guard;
@@ -32,6 +31,7 @@ use crate::window::{self, AnyWindow};
 use clocks::Clocks;
 use merge::Merge;
 
+mod audit;
 mod clocks;
 mod control;
 mod merge;
@@ -96,7 +96,7 @@ impl Queue {
             inserted: false,
             epoch: 0,
             held_since: None,
-            audit_at: Instant::ZERO + SCHEDULER_FORGETS,
+            audit_at: audit::next(Instant::ZERO, config.base),
             barriers: List::default(),
             window: (config.window.build)(config.window_depth),
             read_at: None,

@@ -1,3 +1,4 @@
+mod audit;
 mod groups;
 mod memory;
 mod nothing;
@@ -14,7 +15,6 @@ use crate::table::Table;
 use crate::time::Nanos;
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
-use std::collections::{BTreeSet, VecDeque};
 use std::panic::resume_unwind;
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
@@ -183,29 +183,6 @@ fn p1_and_p4_a_failed_scheduler_is_replaced_and_nothing_is_lost() {
         assert_eq!(engine.status().algorithm.name, "fifo");
         assert_eq!(engine.stats().failed_over_count, 1);
     }
-}
-
-#[test]
-fn p4_what_is_lost_is_found_also_while_there_is_always_more() {
-    let mut engine = Engine::new(config(&fifo::ALGORITHM, 2_048, 1));
-    let insert = Control::Insert(&FORGETS, FORGETS.defaults());
-    engine.control(Instant(0), insert).expect("none is inserted");
-    let mut flying = VecDeque::from(drain(&mut engine, Instant(0)).starts);
-    let (mut finished, mut tag) = (BTreeSet::new(), 0);
-    // There are always others, one a second is served, and from the fourth on one of two is lost.
-    for second in 0..700 {
-        let now = second * 1_000_000_000;
-        while engine.live_count() < 32 + second as usize {
-            flying.extend(send(&mut engine, now, submit(tag, Op::Read, tag << 12)).starts);
-            tag += 1;
-        }
-        let Some(start) = flying.pop_front() else { panic!("nothing is at the disk") };
-        finished.insert(start.tag.0);
-        flying.extend(done(&mut engine, now, &start).starts);
-    }
-    let first = (0..).find(|tag| !finished.contains(tag)).expect("not all");
-    assert!(first > 4, "the first that was lost is served in the end: {first}");
-    assert!(engine.stats().exchanged_count > 1, "by a scheduler made anew");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::modules::{module, popping};
 use super::{TRIED, run};
 use iopace_core::engine::{Input, Output};
-use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
+use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::time::Instant;
 use iopace_core::trace::{Event, Fault};
 use iopace_core::units::Bytes;
 use iopace_suites::world::{Setup, World};
@@ -167,4 +168,41 @@ fn a_dump_that_does_not_end_is_told_as_such() {
         let (_, dump) = failure(&events);
         assert!(dump.contains(told), "{dump}");
     }
+}
+
+#[test]
+fn one_request_of_many_that_is_lost_is_found_while_there_are_always_others() {
+    // It takes one out of the ring after ten others, and never answers it.
+    let loses = "(if (i64.eq (global.get $served) (i64.const 10))
+          (then (global.set $head (i32.add (global.get $head) (i32.const 1)))))";
+    let mut world = at_work(&popping("loses", loses));
+    (0..20).for_each(|tag| submit(&mut world, tag));
+    let (mut failed_at, mut finished) = (None, [false; 20]);
+    let mut flying = None;
+    // The disk takes a second for each, and another one comes for each that ends.
+    for second in 0..90 {
+        world.now = Instant(second * 1_000_000_000);
+        submit(&mut world, 100 + second);
+        if let Some(id) = flying.take() {
+            world.engine.handle(world.now, Input::Done { id, outcome: Outcome::Ok });
+        }
+        loop {
+            match world.engine.poll(world.now) {
+                Output::Wait(..) => break,
+                Output::Start(start) => flying = Some(start.id),
+                Output::Finish(finish) if finish.tag.0 < 20 => {
+                    finished[finish.tag.0 as usize] = true
+                }
+                Output::Event(event) => {
+                    let (fault, dump) = failure(std::slice::from_ref(&event));
+                    assert_eq!((fault, dump.contains("1 queued")), (Fault::Forgot, true), "{dump}");
+                    failed_at = Some(second);
+                }
+                _ => {}
+            }
+        }
+    }
+    // The one after it was served 11 s later; then 30 s, and a tenth until it is looked for.
+    assert!(failed_at.is_some_and(|second| (40..=60).contains(&second)), "{failed_at:?}");
+    assert_eq!(finished, [true; 20]);
 }

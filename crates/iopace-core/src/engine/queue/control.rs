@@ -1,24 +1,21 @@
 //! Changes of a live queue: schedulers exchanged on purpose and because one failed, slots, the
 //! window, groups; how it stands; and what memory asks of it.
 
-use super::{Dispatch, Queue};
+use super::{Dispatch, Queue, audit};
 use crate::admit::{self, GroupSlots};
 use crate::engine::context::Context;
 use crate::engine::touched::Touched;
 use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
-use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
+use crate::limits::SCHEDULER_STALL;
 use crate::request::{GroupId, Lane, Outcome, RequestId, StageTimes, Submit};
 use crate::sched::{Algorithm, Changes, Params, Pop, fifo, guard::Guard};
-use crate::table::{Entry, RequestState};
+use crate::table::RequestState;
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
 use crate::window::{self, AnyWindow};
-
-/// It is looked for requests that the scheduler has lost after this long again.
-const AUDIT_AFTER: Nanos = Nanos(SCHEDULER_FORGETS.0 / 10);
 
 impl Queue {
     /// Puts a scheduler in where none was inserted.
@@ -71,7 +68,7 @@ impl Queue {
     }
 
     /// Puts a new scheduler in the place of the old one, between two requests.
-    fn exchange(
+    pub(super) fn exchange(
         &mut self,
         cx: &mut Context,
         to: &'static Algorithm,
@@ -100,6 +97,7 @@ impl Queue {
     /// Puts `new` in the place of the present scheduler; it has to be given all that is queued.
     fn replace(&mut self, cx: &mut Context, new: Guard, event: Event) {
         self.sched = new;
+        self.audit_at = audit::next(cx.now, self.sched.algorithm);
         self.epoch = self.epoch.wrapping_add(1);
         (self.held_since, self.after_done) = (None, None);
         cx.outputs.event(event);
@@ -158,26 +156,6 @@ impl Queue {
         }
         let deadline = *self.held_since.get_or_insert(now) + SCHEDULER_STALL;
         (now < deadline).then_some(at.min(deadline))
-    }
-
-    /// Makes the scheduler anew, with all that is queued, if a request has been in it for
-    /// [`SCHEDULER_FORGETS`]: it may have been lost, which a scheduler that always has others to
-    /// serve does not show. True if it was.
-    #[cold]
-    pub(super) fn audit(&mut self, cx: &mut Context) -> bool {
-        self.audit_at = cx.now + AUDIT_AFTER;
-        let is_old = |entry: &Entry| {
-            entry.state() == RequestState::Queued
-                && cx.now.since(entry.started) >= SCHEDULER_FORGETS
-        };
-        if !self.table.entries().any(is_old) {
-            return false;
-        }
-        let (algorithm, params) = (self.sched.algorithm, self.sched.params.clone());
-        if self.exchange(cx, algorithm, params, self.inserted).is_err() {
-            self.fail_over(cx, Fault::Panicked);
-        }
-        true
     }
 
     /// Replaces a scheduler that cannot be trusted by fifo; the table says what it had.

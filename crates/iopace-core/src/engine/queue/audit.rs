@@ -1,0 +1,117 @@
+//! The audit of a scheduler: whether it still has every request that it was given.
+//!
+//! A scheduler that has lost a request does not show it while it has others to give. Two steps find
+//! it out:
+//! 1. Suspicion, looked for ten times per bound: a request is still queued, and one that came later
+//!    by the bound is at the device. A slow device alone raises none.
+//! 2. Proof. A scheduler may starve a request lawfully: those of an idle class, say. So it is asked
+//!    for all that it has, as if a device took each request at once and had finished it before the
+//!    next question. One that starves gives everything back. One that has lost a request says that
+//!    it has nothing, or holds back what is not there, and fifo takes its place.
+//!
+//! Nothing that is given in step 2 starts, and the scheduler is spent by it: one that has given
+//! everything is made anew, with all that is queued, and begins to learn again. That is the price
+//! of a starved request, so that it is paid once in [`SCHEDULER_FORGETS`] at most.
+//!
+//! # Limits
+//! The device is held up while step 2 lasts: some microseconds for each request in a loaded policy,
+//! and up to the fuel of a call for each in one that wastes it.
+
+use super::Queue;
+use crate::engine::context::Context;
+use crate::limits::{POLICY_FORGETS, SCHEDULER_FORGETS, SCHEDULER_STALL};
+use crate::request::RequestId;
+use crate::sched::{Algorithm, Pop, is_built_in};
+use crate::table::{Entry, RequestState};
+use crate::time::{Instant, Nanos};
+use crate::trace::Fault;
+use std::collections::BTreeSet;
+
+/// Most questions of step 2, for each queued request, and in all for a short queue. A scheduler
+/// that keeps the disk idle for a task before nearly every request is asked twice for each.
+const QUESTIONS_PER_REQUEST: usize = 4;
+/// See [`QUESTIONS_PER_REQUEST`].
+const QUESTIONS_MIN: usize = 256;
+
+/// How long a request may be passed over before the scheduler is under suspicion.
+fn bound(algorithm: &'static Algorithm) -> Nanos {
+    if is_built_in(algorithm) { SCHEDULER_FORGETS } else { POLICY_FORGETS }
+}
+
+/// When a scheduler that was put in now is looked at.
+pub(super) fn next(now: Instant, algorithm: &'static Algorithm) -> Instant {
+    now + Nanos(bound(algorithm).0 / 10)
+}
+
+impl Queue {
+    /// Looks for a request that the scheduler has lost. True if a new one has taken its place.
+    #[cold]
+    pub(super) fn audit(&mut self, cx: &mut Context) -> bool {
+        let algorithm = self.sched.algorithm;
+        if !self.is_suspect(bound(algorithm)) {
+            self.audit_at = next(cx.now, algorithm);
+            return false;
+        }
+        if let Err(fault) = self.ask_for_all(cx.now) {
+            self.fail_over(cx, fault);
+            return true;
+        }
+        let params = self.sched.params.clone();
+        if self.exchange(cx, algorithm, params, self.inserted).is_err() {
+            self.fail_over(cx, Fault::Panicked);
+        }
+        self.audit_at = cx.now + SCHEDULER_FORGETS;
+        true
+    }
+
+    /// Whether a request at the device came so much later than one that is still queued.
+    fn is_suspect(&self, bound: Nanos) -> bool {
+        let is_at_device =
+            |entry: &&Entry| matches!(entry.state(), RequestState::InFlight | RequestState::Joined);
+        let at_device = self.table.entries().filter(is_at_device);
+        let Some(newest) = at_device.map(|entry| entry.request.arrived()).max() else {
+            return false;
+        };
+        // What is queued has the instant of its admission there.
+        let is_passed_over = |entry: &Entry| {
+            entry.state() == RequestState::Queued && newest.since(entry.started) >= bound
+        };
+        self.table.entries().any(is_passed_over)
+    }
+
+    /// Asks the scheduler for all that is queued; it is spent then. One that takes too many
+    /// questions is not refuted.
+    ///
+    /// # Errors
+    /// It has lost some of it, or has failed in another way.
+    fn ask_for_all(&mut self, mut now: Instant) -> Result<(), Fault> {
+        let Queue { table, sched, epoch, .. } = self;
+        let is_its_own = |entry: &Entry| {
+            matches!(entry.state(), RequestState::InFlight | RequestState::Joined)
+                && entry.epoch == *epoch
+        };
+        for id in table.those(is_its_own) {
+            sched.on_done(now, id, &table[id], true)?;
+        }
+        let mut left: BTreeSet<RequestId> = table.queued().into_iter().collect();
+        let mut held_since = now;
+        for _ in 0..QUESTIONS_MIN.max(QUESTIONS_PER_REQUEST * left.len()) {
+            if left.is_empty() {
+                break;
+            }
+            match sched.pop(now, table)? {
+                Pop::Ready(id) | Pop::Last(id, _) if left.remove(&id) => {
+                    sched.on_done(now, id, &table[id], true)?;
+                    held_since = now;
+                }
+                Pop::Ready(_) | Pop::Last(..) => return Err(Fault::Invented),
+                Pop::At(at, _) if at.since(held_since) <= SCHEDULER_STALL => {
+                    now = at.max(now + Nanos(1));
+                }
+                Pop::At(..) => return Err(Fault::Stalled),
+                Pop::Empty => return Err(Fault::Forgot),
+            }
+        }
+        Ok(())
+    }
+}
