@@ -103,7 +103,8 @@ impl fmt::Display for Problem {
             }
             Problem::Loaded(name, path) => write!(
                 f,
-                "'{name}' is loaded from {} with other contents: unload it first",
+                "'{name}' is loaded from {} with other contents: unload it first, or put this \
+                 one in its place ('iopace sched load --replace')",
                 path.display()
             ),
         }

@@ -35,5 +35,5 @@ mod tests;
 mod text;
 
 pub use error::{LoadError, Problem, UnloadError};
-pub use loaded::{Caching, Loaded, load, load_bytes, loaded, unload};
+pub use loaded::{Caching, Loaded, Replacement, load, load_bytes, loaded, replace_bytes, unload};
 pub use sandbox::{LogLine, on_log};

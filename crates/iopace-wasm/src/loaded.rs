@@ -57,7 +57,40 @@ fn known() -> MutexGuard<'static, Known> {
 /// The file, the place in it and the remedy; nothing is changed then.
 pub fn load(path: &Path) -> Result<&'static Loaded, LoadError> {
     let bytes = read::module(path).map_err(|problem| error(path, problem))?;
-    load_from(path, &bytes, CodeCache::open().as_ref())
+    let cache = CodeCache::open();
+    load_from(path, &bytes, cache.as_ref(), OfItsName::Stays).map(|done| done.loaded)
+}
+
+/// What is to become of a policy that is loaded under the same name with other contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfItsName {
+    /// It stays, and the new one is refused.
+    Stays,
+    /// It goes.
+    Goes,
+}
+
+/// A policy was loaded in the place of another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement {
+    /// The new one.
+    pub loaded: &'static Loaded,
+    /// The one that it has replaced, which is not found any more; none if there was none, or if it
+    /// has the same contents.
+    pub former: Option<&'static Loaded>,
+}
+
+impl Replacement {
+    /// Puts the former one back; the new one is not found any more.
+    pub fn undo(self) {
+        let Replacement { loaded, former } = self;
+        let mut known = known();
+        let is_current = known.current.iter().any(|current| std::ptr::eq(*current, loaded));
+        let Some(former) = former.filter(|_| is_current) else { return };
+        if sched::replace(former.algorithm).is_ok() {
+            known.put(former);
+        }
+    }
 }
 
 /// Whether compiled code is looked for, and kept.
@@ -78,35 +111,54 @@ pub fn load_bytes(
     bytes: &[u8],
     caching: Caching,
 ) -> Result<&'static Loaded, LoadError> {
-    let cache = if caching == Caching::OfUser { CodeCache::open() } else { None };
-    load_from(path, bytes, cache.as_ref())
+    let cache = cache(caching);
+    load_from(path, bytes, cache.as_ref(), OfItsName::Stays).map(|done| done.loaded)
+}
+
+/// The same in the place of what is loaded under its name, if anything is. Devices that have the
+/// former one keep it.
+///
+/// # Errors
+/// As [`load`].
+pub fn replace_bytes(
+    path: &Path,
+    bytes: &[u8],
+    caching: Caching,
+) -> Result<Replacement, LoadError> {
+    let cache = cache(caching);
+    load_from(path, bytes, cache.as_ref(), OfItsName::Goes)
+}
+
+fn cache(caching: Caching) -> Option<CodeCache> {
+    if caching == Caching::OfUser { CodeCache::open() } else { None }
 }
 
 fn load_from(
     path: &Path,
     bytes: &[u8],
     cache: Option<&CodeCache>,
-) -> Result<&'static Loaded, LoadError> {
+    other: OfItsName,
+) -> Result<Replacement, LoadError> {
     if bytes.len() > MODULE_BYTES_MAX {
         return Err(error(path, Problem::TooLarge(bytes.len() as u64)));
     }
     let digest = hexadecimal(&Sha256::digest(bytes));
-    let again = known().again(path, &digest);
+    let again = known().again(path, &digest, other);
     if let Some(again) = again {
         return again.map_err(|problem| error(path, problem));
     }
     let (module, was_cached) = compile(bytes, cache).map_err(|problem| error(path, problem))?;
     let mut known = known();
     // Another thread may have loaded it meanwhile.
-    if let Some(again) = known.again(path, &digest) {
+    if let Some(again) = known.again(path, &digest, other) {
         return again.map_err(|problem| error(path, problem));
     }
-    known.is_free(&module.description.name).map_err(|problem| error(path, problem))?;
+    known.may_have(&module.description.name, other).map_err(|problem| error(path, problem))?;
     let version = leak(&module.description.version);
     let algorithm = algorithm(Arc::new(module));
     let (path, size) = (path.to_owned(), bytes.len());
     let loaded = Loaded { algorithm, version, digest, path, size, was_cached };
-    known.enter(loaded).map_err(|(path, problem)| LoadError { path, problem })
+    known.enter(loaded, other).map_err(|(path, problem)| LoadError { path, problem })
 }
 
 /// Compiles it on a thread of its own, as that of the caller may have a small stack.
@@ -154,47 +206,76 @@ pub fn loaded() -> Vec<&'static Loaded> {
 
 impl Known {
     /// The same module once more, if it was loaded before.
-    fn again(&mut self, path: &Path, digest: &str) -> Option<Result<&'static Loaded, Problem>> {
+    fn again(
+        &mut self,
+        path: &Path,
+        digest: &str,
+        other: OfItsName,
+    ) -> Option<Result<Replacement, Problem>> {
         if let Some(loaded) = self.current.iter().find(|loaded| loaded.digest == digest) {
-            return Some(Ok(loaded));
+            return Some(Ok(Replacement { loaded, former: None }));
         }
         let mut before = self.all.iter().filter(|loaded| loaded.digest == digest);
         let any = *before.next()?;
         let same_place = [any].into_iter().chain(before.copied()).find(|of| of.path == path);
-        if let Err(problem) = self.is_free(any.algorithm.name) {
+        if let Err(problem) = self.may_have(any.algorithm.name, other) {
             return Some(Err(problem));
         }
         let Some(loaded) = same_place else {
             let Loaded { algorithm, version, size, was_cached, .. } = *any;
             let (digest, path) = (digest.to_owned(), path.to_owned());
             let loaded = Loaded { algorithm, version, digest, path, size, was_cached };
-            return Some(self.enter(loaded).map_err(|(_, problem)| problem));
+            return Some(self.enter(loaded, other).map_err(|(_, problem)| problem));
         };
-        match sched::add(loaded.algorithm) {
-            Ok(()) => self.current.push(loaded),
-            Err(_) => return Some(Err(Problem::Taken(loaded.algorithm.name.into()))),
+        match register(loaded.algorithm, other) {
+            Ok(()) => Some(Ok(Replacement { loaded, former: self.put(loaded) })),
+            Err(_) => Some(Err(Problem::Taken(loaded.algorithm.name.into()))),
         }
-        Some(Ok(loaded))
     }
 
-    /// Whether no other policy is loaded under the name.
-    fn is_free(&self, name: &str) -> Result<(), Problem> {
+    /// Whether the name may be that of a new one.
+    fn may_have(&self, name: &str, other: OfItsName) -> Result<(), Problem> {
         match self.current.iter().find(|loaded| loaded.algorithm.name == name) {
-            Some(other) => Err(Problem::Loaded(name.into(), other.path.clone())),
-            None => Ok(()),
+            Some(known) if other == OfItsName::Stays => {
+                Err(Problem::Loaded(name.into(), known.path.clone()))
+            }
+            _ => Ok(()),
         }
     }
 
     /// Adds one to the registry.
-    fn enter(&mut self, loaded: Loaded) -> Result<&'static Loaded, (PathBuf, Problem)> {
-        if sched::add(loaded.algorithm).is_err() {
+    fn enter(
+        &mut self,
+        loaded: Loaded,
+        other: OfItsName,
+    ) -> Result<Replacement, (PathBuf, Problem)> {
+        if register(loaded.algorithm, other).is_err() {
             let name = loaded.algorithm.name.into();
             return Err((loaded.path, Problem::Taken(name)));
         }
         let loaded = Box::leak(Box::new(loaded));
         self.all.push(loaded);
-        self.current.push(loaded);
-        Ok(loaded)
+        Ok(Replacement { loaded, former: self.put(loaded) })
+    }
+
+    /// Lists one as loaded, in the place of the one of its name, which it returns.
+    fn put(&mut self, loaded: &'static Loaded) -> Option<&'static Loaded> {
+        let is_same = |known: &&mut &'static Loaded| known.algorithm.name == loaded.algorithm.name;
+        match self.current.iter_mut().find(is_same) {
+            Some(place) => Some(std::mem::replace(place, loaded)),
+            None => {
+                self.current.push(loaded);
+                None
+            }
+        }
+    }
+}
+
+/// Has a scheduler found by its name.
+fn register(algorithm: &'static Algorithm, other: OfItsName) -> Result<(), sched::Taken> {
+    match other {
+        OfItsName::Stays => sched::add(algorithm),
+        OfItsName::Goes => sched::replace(algorithm).map(drop),
     }
 }
 

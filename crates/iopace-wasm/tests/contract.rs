@@ -189,7 +189,8 @@ fn a_loaded_policy_is_a_scheduler_until_it_is_unloaded() {
     let error = load_bytes(Path::new("b.wasm"), &other).expect_err("another").to_string();
     assert_eq!(
         error,
-        "b.wasm: 'registry' is loaded from a.wasm with other contents: unload it first"
+        "b.wasm: 'registry' is loaded from a.wasm with other contents: unload it first, or put \
+         this one in its place ('iopace sched load --replace')"
     );
     assert!(loaded().iter().any(|of| std::ptr::eq(*of, first)));
     unload("registry").expect("it is loaded");
@@ -207,6 +208,38 @@ fn a_loaded_policy_is_a_scheduler_until_it_is_unloaded() {
     assert!(std::ptr::eq(back.algorithm, found), "the module is the same");
     assert_eq!(back.path, Path::new("c.wasm"));
     unload("registry").expect("it is loaded");
+}
+
+#[test]
+fn one_is_loaded_in_the_place_of_another() {
+    let replace =
+        |path: &str, bytes: &[u8]| iopace_wasm::replace_bytes(Path::new(path), bytes, Caching::Off);
+    let bytes = module(&[("oldest", "replaced")]);
+    let first = replace("a.wasm", &bytes).expect("good");
+    assert!(first.former.is_none(), "there was none");
+    assert!(replace("a.wasm", &bytes).expect("the same").former.is_none());
+    let other = module(&[("oldest", "replaced"), ("0.1.0", "0.2.0")]);
+    let second = replace("b.wasm", &other).expect("in its place");
+    assert!(second.former.is_some_and(|former| std::ptr::eq(former, first.loaded)));
+    let is_found = |of: &Loaded| {
+        let found = sched::find("replaced").expect("it is in the registry");
+        let mut named = loaded().into_iter().filter(|of| of.algorithm.name == "replaced");
+        std::ptr::eq(found, of.algorithm)
+            && named.next().is_some_and(|known| std::ptr::eq(known, of))
+            && named.next().is_none()
+    };
+    assert!(is_found(second.loaded));
+    second.undo();
+    assert!(is_found(first.loaded));
+    // It is known already, and comes back.
+    let again = replace("b.wasm", &other).expect("in its place");
+    assert!(std::ptr::eq(again.loaded, second.loaded) && is_found(again.loaded));
+    replace("c.wasm", b"no module").expect_err("it is none");
+    replace("c.wasm", &module(&[("oldest", "fifo")])).expect_err("the name is taken");
+    assert!(is_found(again.loaded), "nothing is changed");
+    unload("replaced").expect("it is loaded");
+    again.undo();
+    assert!(sched::find("replaced").is_none(), "it was unloaded meanwhile");
 }
 
 #[test]
