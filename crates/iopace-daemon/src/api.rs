@@ -8,7 +8,7 @@
 //! | `GET /v1/schedulers` | a list of [`SchedulerSpec`] |
 //! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
 //! | `GET /v1/policies` | [`PolicyList`]: of stages pace and window, and those that were loaded |
-//! | `POST /v1/policies[?path=FILE]` with a WebAssembly module | [`LoadedPolicy`] |
+//! | `POST /v1/policies[?path=FILE][&replace=true]` with a WebAssembly module | [`LoadedPolicy`] |
 //! | `DELETE /v1/policies/{name}` | [`LoadedPolicy`] as it was |
 //! | `POST /v1/devices/{name}/pace` with a [`PaceChange`] | [`DeviceReport`] after the change |
 //! | `GET /v1/devices/{name}/pace/caps` | [`CapsReport`]: processes that have a cap |
@@ -189,6 +189,9 @@ pub struct SchedulerReport {
     /// Whether it is the recommended one that a device has for which none is named (`auto`).
     #[serde(default)]
     pub auto: bool,
+    /// The one that failed, if this is fifo in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedReport>,
     /// The scheduler of the device when none is inserted.
     pub base: String,
     /// Its present opinion about the disk; none if it has none.

@@ -2,14 +2,16 @@
 
 use crate::api::{
     CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
-    LoadedPolicy, PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec, QueueReport,
-    SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport, TimesReport, WaitsReport,
-    WindowReport,
+    FailedReport, LoadedPolicy, PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec,
+    QueueReport, SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport, TimesReport,
+    WaitsReport, WindowReport,
 };
 use crate::below::{Below, KernelScheduler};
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
-use crate::device::{Device, DeviceEvent, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
+use crate::device::{
+    Device, DeviceEvent, DeviceInfo, DeviceStatus, FailedScheduler, LoggedEvent, MemoryStatus,
+};
 use crate::groups::{Groups, Warning};
 use crate::loadable;
 use iopace_core::engine::Status;
@@ -55,7 +57,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         rotational: info.rotational,
         io_engine: info.io_engine.into(),
         below: info.below.as_ref().map(below),
-        scheduler: scheduler(info, engine),
+        scheduler: scheduler(info, engine, status.failed.as_ref()),
         pace: status.memory.as_ref().map(|memory| paced(engine, memory)),
         window: windowed(engine, &status.window),
         queue: queue(engine, stats.refused_count),
@@ -170,12 +172,21 @@ pub(crate) fn disk(engine: &Status) -> Option<DiskReport> {
     })
 }
 
-fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {
+fn scheduler(
+    info: &DeviceInfo,
+    engine: &Status,
+    failed: Option<&FailedScheduler>,
+) -> SchedulerReport {
     let names = engine.algorithm.counters.iter().map(|counter| counter.name.to_owned());
     SchedulerReport {
         algorithm: engine.algorithm.name.into(),
         inserted: engine.inserted,
         auto: is_auto(info, engine),
+        failed: failed.map(|FailedScheduler { name, text, at }| FailedReport {
+            name: (*name).into(),
+            text: text.clone(),
+            age_ns: clock::now().since(*at).as_nanos(),
+        }),
         base: info.base.into(),
         disk: disk(engine),
         params: params(&engine.params),

@@ -166,7 +166,10 @@ fn window(told: &ExplainedDevice) -> String {
 
 /// The scheduler at work, how it came to be, and its opinion about the disk.
 fn scheduler(told: &ExplainedDevice) -> String {
-    let words = scheduler_words(told.inserted, told.auto, told.disk.as_ref());
+    let words = match told.failure {
+        Some(_) => String::new(),
+        None => scheduler_words(told.inserted, told.auto, told.disk.as_ref()),
+    };
     let words = if words.is_empty() { words } else { format!(" ({words})") };
     let mut text = format!("\nScheduler of {}: {}{words}\n", told.device, told.scheduler);
     if let Some(failure) = &told.failure {

@@ -23,6 +23,17 @@ pub struct SchedulerSpec {
     pub loaded: Option<LoadedPolicy>,
 }
 
+/// A scheduler that failed, and that fifo stands in for until another one is put in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailedReport {
+    /// Its name.
+    pub name: String,
+    /// What it did.
+    pub text: String,
+    /// How long ago.
+    pub age_ns: u64,
+}
+
 /// A parameter of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ParamReport {

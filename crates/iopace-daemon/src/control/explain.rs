@@ -7,7 +7,7 @@ use super::turns::Turn;
 use super::{Controlled, idle_executor};
 use crate::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use crate::clock;
-use crate::device::{Device, DeviceEvent};
+use crate::device::Device;
 use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
 use crate::live::explain::{self, SettingsOf, chain};
@@ -20,13 +20,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use iopace_core::time::Nanos;
-use iopace_core::trace::Event;
+use present::PresentScheduler;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+mod present;
 
 /// The time that is looked at if none is said: long enough for a few of the slowest requests, short
 /// enough to be "now".
@@ -103,7 +105,7 @@ async fn explained(
     let asked = tokio::task::spawn_blocking(move || {
         // Whoever asked may have gone away meanwhile: nobody else copies until this has ended.
         let mut asked = Asked::new(subject.groups(), (kept, turn), devices, (group, over_ns));
-        asked.look_for_failures(&*subject);
+        asked.look_at_schedulers(&*subject);
         drop(copying);
         if looking.is_some() {
             asked.look(&*subject, look);
@@ -137,8 +139,8 @@ struct Asked {
     settings: Vec<SettingsOf>,
     group: Option<String>,
     over_ns: u64,
-    /// By device: the failure of the scheduler that fifo stands in for.
-    failures: Vec<Option<String>>,
+    /// By device: the scheduler at this moment, which the last interval may not know yet.
+    present: Vec<Option<PresentScheduler>>,
     /// By device: what a look has found.
     below: Vec<Option<BelowReport>>,
     /// Whose turn it is for as long as this is there.
@@ -161,25 +163,16 @@ impl Asked {
         });
         let settings = settings.collect();
         let below = devices.iter().map(|_| None).collect();
-        let failures = devices.iter().map(|_| None).collect();
-        Asked { kept, devices, settings, group, over_ns, below, _turn: turn, failures }
+        let present = devices.iter().map(|_| None).collect();
+        Asked { kept, devices, settings, group, over_ns, below, _turn: turn, present }
     }
 
-    /// Notes which devices have a scheduler that failed last.
-    fn look_for_failures(&mut self, subject: &dyn Controlled) {
+    /// Notes which scheduler each device has now.
+    fn look_at_schedulers(&mut self, subject: &dyn Controlled) {
         let open = subject.devices();
-        for (failure, (name, _)) in self.failures.iter_mut().zip(&self.devices) {
+        for (present, (name, _)) in self.present.iter_mut().zip(&self.devices) {
             let device = open.iter().find(|device| device.info().name == *name);
-            let events = device.map(|device| device.status().events).unwrap_or_default();
-            let latest = events.iter().rev().find_map(|logged| match &logged.event {
-                DeviceEvent::Engine(event @ Event::SchedulerFailed { .. }) => {
-                    Some(Some(event.to_string()))
-                }
-                // Another one is at work since.
-                DeviceEvent::Engine(Event::SchedulerExchanged { .. }) => Some(None),
-                _ => None,
-            });
-            *failure = latest.flatten();
+            *present = device.map(|device| PresentScheduler::of(&**device));
         }
     }
 
@@ -216,7 +209,9 @@ impl Asked {
         let subject = explain::Subject { device, is_rotational: *is_rotational };
         let settings = &self.settings[place];
         let mut told = explain::explain(&self.reports(), subject, self.group.as_deref(), settings)?;
-        told.failure.clone_from(&self.failures[place]);
+        if let Some(present) = &self.present[place] {
+            present.tell(&mut told);
+        }
         if let Some(below) = self.below[place].clone() {
             explain::add_below(&mut told, below);
         }

@@ -1,6 +1,6 @@
 //! What has happened to a device.
 
-use super::{DeviceEvent, LoggedEvent};
+use super::{DeviceEvent, FailedScheduler, LoggedEvent};
 use crate::clock;
 use crate::figures::size;
 use crate::job::disk_error;
@@ -29,6 +29,8 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 pub struct EventLog {
     pub(super) device: String,
     kept: VecDeque<LoggedEvent>,
+    /// The scheduler that fifo stands in for.
+    failed: Option<FailedScheduler>,
     /// Who is told at once.
     listener: Option<Arc<dyn Listener>>,
     /// Those that are logged.
@@ -43,6 +45,7 @@ impl EventLog {
         EventLog {
             device,
             kept: VecDeque::new(),
+            failed: None,
             listener: None,
             failures: Failures::every(FAILURES_EVERY),
             no_space: Failures::every(FAILURE_EVENTS_EVERY),
@@ -53,12 +56,17 @@ impl EventLog {
     pub(crate) fn add(&mut self, event: Event) {
         let device = &self.device;
         match &event {
-            Event::SchedulerExchanged { .. } => tracing::debug!(%device, "{event}"),
+            Event::SchedulerExchanged { .. } => {
+                tracing::debug!(%device, "{event}");
+                self.failed = None;
+            }
             Event::DiskJudged { .. } => tracing::info!(%device, "{event}"),
             Event::RecommendEnded { .. } => tracing::warn!(%device, "{event}"),
-            Event::SchedulerFailed { dump, .. } => {
+            Event::SchedulerFailed { name, dump, .. } => {
                 tracing::error!(%device, "{event}");
                 tracing::error!(%device, "state of the failed scheduler: {dump}");
+                let (at, text) = (clock::now(), event.to_string());
+                self.failed = Some(FailedScheduler { name, text, at });
             }
         }
         self.keep(DeviceEvent::Engine(event));
@@ -127,6 +135,11 @@ impl EventLog {
 
     pub(crate) fn kept(&self) -> Vec<LoggedEvent> {
         self.kept.iter().cloned().collect()
+    }
+
+    /// The scheduler that fifo stands in for, until another one is put in.
+    pub(crate) fn failed_scheduler(&self) -> Option<FailedScheduler> {
+        self.failed.clone()
     }
 }
 
@@ -197,6 +210,21 @@ mod tests {
         assert_eq!(failures.add(at(20)), None);
         assert_eq!(failures.add(at(500)), Some(1));
         assert_eq!(failures.untold_count, 0);
+    }
+
+    #[test]
+    fn a_failed_scheduler_is_known_until_another_one_is_put_in() {
+        let mut log = EventLog::new("disk".into());
+        let (fault, dump) = (iopace_core::trace::Fault::Forgot, "3 queued".into());
+        log.add(Event::SchedulerFailed { name: "mine", fault, recovered_count: 3, dump });
+        for _ in 0..EVENTS_KEPT {
+            log.add(Event::DiskJudged { name: "fifo", has_head: false, seek: Nanos::ZERO });
+        }
+        let failed = log.failed_scheduler().expect("it has failed");
+        assert_eq!(failed.name, "mine");
+        assert!(failed.text.contains("mine lost a request"), "{}", failed.text);
+        log.add(Event::SchedulerExchanged { from: "fifo", to: "fair", moved_count: 0 });
+        assert_eq!(log.failed_scheduler(), None);
     }
 
     #[test]

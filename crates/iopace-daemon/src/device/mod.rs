@@ -145,10 +145,23 @@ pub struct DeviceStatus {
     pub hold_up: Histogram,
     /// The latest events, oldest first.
     pub events: Vec<LoggedEvent>,
+    /// The scheduler that fifo stands in for.
+    pub failed: Option<FailedScheduler>,
     /// Dirty memory and how its writers are paced; `None` if nothing is buffered.
     pub memory: Option<MemoryStatus>,
     /// How stage window stands.
     pub window: window::WindowPicture,
+}
+
+/// A scheduler that failed, and that fifo stands in for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedScheduler {
+    /// Its name.
+    pub name: &'static str,
+    /// What it did, in words: the event.
+    pub text: String,
+    /// When it failed.
+    pub at: Instant,
 }
 
 /// Dirty memory of a device and how its writers are paced.

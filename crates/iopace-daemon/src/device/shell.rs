@@ -377,6 +377,7 @@ impl<D: Behind> Device for D {
             buffered_writes_count: shell.buffered_writes.load(Relaxed),
             hold_up: inner.hold_up.clone(),
             events: inner.events.kept(),
+            failed: inner.events.failed_scheduler(),
             memory: (!shell.info.direct).then(|| MemoryStatus::of(engine, inner.thresholds)),
             window: engine.window_picture(),
         }

@@ -6,7 +6,8 @@ use comfy_table::Cell;
 use iopace_core::sched::AUTO;
 use iopace_core::verdict::Reason;
 use iopace_daemon::api::{
-    DeviceReport, DiskBelowReport, SchedulerReport, SchedulerSpec, TimesReport, scheduler_words,
+    DeviceReport, DiskBelowReport, FailedReport, SchedulerReport, SchedulerSpec, TimesReport,
+    scheduler_words,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,7 +69,10 @@ pub fn in_force(device: &DeviceReport) -> String {
 }
 
 /// How the scheduler came to be at work, and what it takes the disk for.
-fn state(SchedulerReport { inserted, auto, disk, .. }: &SchedulerReport) -> String {
+fn state(SchedulerReport { inserted, auto, disk, failed, .. }: &SchedulerReport) -> String {
+    if let Some(FailedReport { name, .. }) = failed {
+        return format!("in the place of {name}, which failed");
+    }
     match scheduler_words(*inserted, *auto, disk.as_ref()) {
         words if words.is_empty() => "in the place of one that failed".into(),
         words => words,
@@ -83,6 +87,9 @@ pub fn device(device: &DeviceReport) -> String {
     };
     let scheduler = &device.scheduler;
     line("scheduler", format!("{} ({})", scheduler.algorithm, state(scheduler)));
+    if let Some(FailedReport { text, age_ns, .. }) = &scheduler.failed {
+        line("failed", format!("{} ago: {text}", time(*age_ns)));
+    }
     if !scheduler.params.is_empty() {
         line("parameters", pairs(&scheduler.params));
     }

@@ -115,6 +115,7 @@ impl Device for Fake {
             buffered_writes_count: 4,
             hold_up: inner.1.clone(),
             events: inner.2.kept(),
+            failed: inner.2.failed_scheduler(),
             memory: (!self.info.direct).then(|| MemoryStatus::of(&inner.0, MEMORY)),
             window: inner.0.window_picture(),
         }
