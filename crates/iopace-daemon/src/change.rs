@@ -2,6 +2,9 @@
 //! applied whole, or refused with nothing changed.
 
 pub mod recommend;
+mod replaced;
+
+pub(crate) use replaced::exchange_policy;
 
 use crate::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
@@ -263,25 +266,33 @@ fn all() -> String {
 /// # Errors
 /// The devices that have it, or that it is tried beside.
 pub(crate) fn check_unused(devices: &[Arc<dyn Device>], scheduler: &str) -> Result<(), Refusal> {
-    let names = |uses: &dyn Fn(&dyn Device) -> bool| {
-        let using = devices.iter().filter(|device| uses(&***device));
-        using.map(|device| device.info().name.clone()).collect::<Vec<String>>()
-    };
-    let having = names(&|device| device.status().engine.algorithm.name == scheduler);
+    let has_it = |device: &&Arc<dyn Device>| device.status().engine.algorithm.name == scheduler;
+    let having = devices.iter().filter(has_it).map(|device| device.info().name.clone());
+    let having: Vec<String> = having.collect();
     if let Some(first) = having.first() {
         return Err(Refusal::Conflict {
             error: format!("policy '{scheduler}' is at work on {}", having.join(", ")),
             hint: format!("take it out first ('iopace sched destroy {first}')"),
         });
     }
-    let trying = names(&|device| {
+    check_untried(devices, scheduler)
+}
+
+/// Whether the scheduler of that name is tried beside no device.
+///
+/// # Errors
+/// The devices that it is tried beside.
+fn check_untried(devices: &[Arc<dyn Device>], scheduler: &str) -> Result<(), Refusal> {
+    let is_tried = |device: &&Arc<dyn Device>| {
         let mut is_tried = false;
         device.look(&mut |engine, _| {
             let plan = engine.recommendation().and_then(|view| view.plan.scheduler.as_ref());
             is_tried = plan.is_some_and(|(algorithm, _)| algorithm.name == scheduler);
         });
         is_tried
-    });
+    };
+    let trying = devices.iter().filter(is_tried).map(|device| device.info().name.clone());
+    let trying: Vec<String> = trying.collect();
     match trying.first() {
         None => Ok(()),
         Some(first) => Err(Refusal::Conflict {

@@ -59,11 +59,12 @@ pub fn read(path: &Path) -> Result<Vec<u8>, PolicyError> {
 #[cfg(feature = "policies")]
 mod host {
     use super::{LoadedPolicy, Path, PolicyError, lines};
+    use iopace_core::sched::Algorithm;
     use iopace_wasm::{Caching, LoadError, Loaded, Problem, UnloadError};
 
     pub(super) fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
         iopace_wasm::on_log(lines::write);
-        taken_over(iopace_wasm::load(path))
+        iopace_wasm::load(path).map(taken_over).map_err(refused)
     }
 
     /// The same of a module that was read already; `path` is its name in messages.
@@ -72,17 +73,51 @@ mod host {
     /// See [`PolicyError`].
     pub fn load_bytes(path: &Path, module: &[u8]) -> Result<LoadedPolicy, PolicyError> {
         iopace_wasm::on_log(lines::write);
-        taken_over(iopace_wasm::load_bytes(path, module, Caching::OfUser))
+        let loaded = iopace_wasm::load_bytes(path, module, Caching::OfUser);
+        loaded.map(taken_over).map_err(refused)
     }
 
-    fn taken_over(loaded: Result<&'static Loaded, LoadError>) -> Result<LoadedPolicy, PolicyError> {
-        let loaded = loaded.map_err(|error| {
-            let text = error.to_string();
-            match error.problem {
-                Problem::Taken(_) | Problem::Loaded(..) => PolicyError::Taken(text),
-                _ => PolicyError::Refused(text),
-            }
-        })?;
+    /// The same in the place of the policy of its name, if one is loaded.
+    ///
+    /// # Errors
+    /// See [`PolicyError`].
+    pub fn replace_bytes(path: &Path, module: &[u8]) -> Result<Replacement, PolicyError> {
+        iopace_wasm::on_log(lines::write);
+        let replaced = iopace_wasm::replace_bytes(path, module, Caching::OfUser);
+        let replaced = replaced.map_err(refused)?;
+        Ok(Replacement { policy: taken_over(replaced.loaded), replaced })
+    }
+
+    /// A policy that was loaded, maybe in the place of another one.
+    #[derive(Debug)]
+    pub struct Replacement {
+        /// The policy.
+        pub policy: LoadedPolicy,
+        replaced: iopace_wasm::Replacement,
+    }
+
+    impl Replacement {
+        /// The scheduler that is not found any more, and the one that is found in its place.
+        pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
+            let iopace_wasm::Replacement { loaded, former } = self.replaced;
+            Some((former?.algorithm, loaded.algorithm))
+        }
+
+        /// The former one is found again.
+        pub fn undo(self) {
+            self.replaced.undo();
+        }
+    }
+
+    fn refused(error: LoadError) -> PolicyError {
+        let text = error.to_string();
+        match error.problem {
+            Problem::Taken(_) | Problem::Loaded(..) => PolicyError::Taken(text),
+            _ => PolicyError::Refused(text),
+        }
+    }
+
+    fn taken_over(loaded: &Loaded) -> LoadedPolicy {
         tracing::info!(
             policy = loaded.algorithm.name,
             version = loaded.version,
@@ -90,7 +125,7 @@ mod host {
             compiled = !loaded.was_cached,
             "policy loaded"
         );
-        Ok(told(loaded))
+        told(loaded)
     }
 
     /// Takes a policy out again: its scheduler is not found any more. Devices that have it keep it.
@@ -129,6 +164,7 @@ mod host {
 #[cfg(not(feature = "policies"))]
 mod host {
     use super::{LoadedPolicy, Path, PolicyError};
+    use iopace_core::sched::Algorithm;
 
     pub(super) fn load(_path: &Path) -> Result<LoadedPolicy, PolicyError> {
         Err(PolicyError::NotBuilt)
@@ -146,6 +182,31 @@ mod host {
     ///
     /// # Errors
     /// [`PolicyError::NotBuilt`].
+    pub fn replace_bytes(_path: &Path, _module: &[u8]) -> Result<Replacement, PolicyError> {
+        Err(PolicyError::NotBuilt)
+    }
+
+    /// A policy that was loaded: there is none in this build.
+    #[derive(Debug)]
+    pub struct Replacement {
+        /// The policy.
+        pub policy: LoadedPolicy,
+    }
+
+    impl Replacement {
+        /// Nothing was exchanged.
+        pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
+            None
+        }
+
+        /// There is nothing to undo.
+        pub fn undo(self) {}
+    }
+
+    /// Refuses: this build has no loadable policies.
+    ///
+    /// # Errors
+    /// [`PolicyError::NotBuilt`].
     pub fn unload(_name: &str) -> Result<(), PolicyError> {
         Err(PolicyError::NotBuilt)
     }
@@ -156,7 +217,7 @@ mod host {
     }
 }
 
-pub use host::{load_bytes, loaded, unload};
+pub use host::{Replacement, load_bytes, loaded, replace_bytes, unload};
 
 /// The loaded policy of that name.
 pub fn find(name: &str) -> Option<LoadedPolicy> {

@@ -112,6 +112,11 @@ fn a_policy_is_loaded_put_in_and_taken_out_beside_requests() {
     assert!(error.contains("'oldest' is at work on ssd-nvme; take it out first"), "{error}");
     let (_, error) = refused(&place, &["sched", "configure", "--set", "limit=65"]);
     assert!(error.contains("limit"), "{error}");
+    let newer = module(&place, "newer", &modules::module(&[("0.1.0", "0.2.0")]));
+    let ran = done(place.run(&["sched", "load", "--replace", &newer]));
+    assert!(ran.out.contains("loaded: version 0.2.0, "), "{}", ran.out);
+    assert!(ran.out.ends_with("scheduler oldest (inserted): limit=7\n"), "{}", ran.out);
+    goes_on(&place);
 
     done(place.run(&["sched", "destroy"]));
     goes_on(&place);
@@ -152,8 +157,18 @@ fn a_policy_that_loops_or_breaks_off_is_replaced_and_told() {
         assert!(events.contains(&told), "{events}");
         let why = place.run(&["explain", "ssd-nvme"]).out.replace("\n  ", " ");
         assert!(why.contains(&told), "{why}");
-        done(place.run(&["sched", "unload", name]));
+        let status = place.run(&["sched", "status"]).out;
+        let state = format!("fifo (in the place of {name}, which failed)\n");
+        assert!(status.contains(&state) && status.contains(&told), "{status}");
+        assert_eq!(device(&place)["scheduler"]["failed"]["name"], name);
+        // It is mended, and comes back.
+        let good = module(&place, "good", &named(name));
+        let ran = done(place.run(&["sched", "load", "--replace", &good]));
+        assert!(ran.out.contains(&format!("scheduler {name} (inserted)")), "{}", ran.out);
+        assert!(device(&place)["scheduler"]["failed"].is_null());
+        goes_on(&place);
         done(place.run(&["sched", "destroy"]));
+        done(place.run(&["sched", "unload", name]));
         assert!(!place.run(&["explain", "ssd-nvme"]).out.contains("failed"));
     }
     assert_eq!(device(&place)["failed_over_count"], 2);
@@ -190,6 +205,8 @@ fn what_is_no_policy_is_refused_with_the_remedy() {
     let (status, error) = refused(&place, &["serve", "disk.img", "--sched", "./text.wasm"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("'./text.wasm' for '--sched <NAME>'") && error.contains("WebAssembly"));
+    let (_, error) = refused(&place, &["sim", "compare", "alone", "--sched", "mine"]);
+    assert!(error.contains("is named by its file: './mine.wasm'"), "{error}");
     assert_eq!(policies(&place), ["oldest"]);
     assert_eq!(device(&place)["scheduler"]["auto"], true, "nothing was changed");
     serving.end_by(Signal::TERM);

@@ -4,6 +4,7 @@
 //! daemon opens no path that somebody else names. It is compiled on a thread of its own, one at a
 //! time; requests and other commands go on meanwhile.
 
+use super::Controlled;
 use super::admission::Guest;
 use super::refused::{Answer, Refused};
 use super::shared::{Body, body};
@@ -16,7 +17,7 @@ use axum::Extension;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -40,7 +41,10 @@ async fn policies() -> Answer<PolicyList> {
 /// Loads a policy: a WebAssembly module becomes a scheduler that can be inserted.
 #[utoipa::path(post, path = "/v1/policies", operation_id = "load_policy",
     params(("path" = Option<String>, Query,
-        description = "The file that it was read from: told to whoever asks, and not opened")),
+            description = "The file that it was read from: told to whoever asks, and not opened"),
+        ("replace" = Option<bool>, Query,
+            description = "Whether it takes the place of a policy of its name: also on the \
+                           devices that have that, which keep their parameters where it has them")),
     request_body(content = String, content_type = "application/wasm",
         description = "The module, at most 4 MiB"),
     responses((status = 200, description = "The policy", body = LoadedPolicy),
@@ -50,7 +54,8 @@ async fn load(
     Extension(guest): Extension<Guest>,
     request: Request,
 ) -> Result<Answer<LoadedPolicy>, Refused> {
-    let [path] = words(request.uri(), ["path"])?;
+    let [path, of_same_name] = words(request.uri(), ["path", "replace"])?;
+    let is_replacing = is_true("replace", of_same_name.as_deref())?;
     let path = PathBuf::from(path.unwrap_or_else(|| "module".into()));
     let turn = Arc::clone(&shared.loads).acquire_owned().await;
     let module = to_bytes(request.into_body(), MODULE_BYTES_MAX as usize).await;
@@ -60,9 +65,13 @@ async fn load(
     })?;
     // It may take longer than an answer has.
     guest.stay();
+    let subject = Arc::clone(&shared.subject);
     let loaded = tokio::task::spawn_blocking(move || {
         // The client may have gone away meanwhile: the next one waits for the end of this.
-        let loaded = loadable::load_bytes(&path, &module);
+        let loaded = match is_replacing {
+            true => replace(&*subject, &path, &module),
+            false => loadable::load_bytes(&path, &module).map_err(Refused::from),
+        };
         drop(turn);
         loaded
     });
@@ -71,6 +80,34 @@ async fn load(
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
     })?;
     Ok(Answer(loaded?))
+}
+
+/// Loads a policy in the place of the one of its name, on the devices that have that as well.
+///
+/// # Errors
+/// It cannot be loaded, or does not start on one of them; nothing is changed then.
+fn replace(subject: &dyn Controlled, path: &Path, module: &[u8]) -> Result<LoadedPolicy, Refused> {
+    let replacement = loadable::replace_bytes(path, module)?;
+    let policy = replacement.policy.clone();
+    if let Some((former, new)) = replacement.exchanged()
+        && let Err(refusal) = change::exchange_policy(&subject.devices(), former, new)
+    {
+        replacement.undo();
+        return Err(refusal.into());
+    }
+    Ok(policy)
+}
+
+/// A word of the query that is true or false; false if it is not there.
+fn is_true(name: &str, word: Option<&str>) -> Result<bool, Refused> {
+    match word {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => {
+            let error = format!("{name}={other} is neither true nor false");
+            Err(Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {name}=true")))
+        }
+    }
 }
 
 /// Takes a policy out again, if no device has it.

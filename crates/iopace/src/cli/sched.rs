@@ -24,8 +24,9 @@ const LOAD_EXAMPLES: &str = "\
 Examples:
   iopace sched load ./mine.wasm              its name is the one that it says itself
   iopace sched insert -a mine disk           requests go on; what is queued moves over
+  iopace sched load --replace ./mine.wasm    a new build of it takes its place on all devices
   iopace sched destroy disk                  the device goes on with the default (auto)
-  iopace sched unload mine                   before a new build of it is loaded
+  iopace sched unload mine                   it is not found any more
 
 A policy computes and nothing else: it reaches no file, no clock and no memory but its own, and each
 call of it has an end. One that fails is replaced by fifo, requests go on, and 'iopace events' says
@@ -119,6 +120,10 @@ pub struct LoadArgs {
     /// The module, as ./mine.wasm; it is read with your rights, and sent to the daemon
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Put it in the place of the policy of its name, also on the devices that have that: they keep
+    /// their parameters, and nothing is changed if it cannot be loaded
+    #[arg(long)]
+    pub replace: bool,
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,

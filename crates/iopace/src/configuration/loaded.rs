@@ -16,9 +16,26 @@ impl Document {
     /// The policy came without the path of its file, or the file has its policies in another form
     /// than a list.
     pub fn add_policy(&mut self, policy: &LoadedPolicy) -> Result<(), Failure> {
-        if self.settings.policies.iter().any(|known| known.name == policy.name) {
+        match self.settings.policies.iter().any(|known| known.name == policy.name) {
+            true => Ok(()),
+            false => self.push_policy(policy),
+        }
+    }
+
+    /// Names the file of a policy, in the place of another file that its name is from.
+    ///
+    /// # Errors
+    /// As of [`Document::add_policy`].
+    pub fn replace_policy(&mut self, policy: &LoadedPolicy) -> Result<(), Failure> {
+        let mut known = self.settings.policies.iter();
+        if known.any(|known| known.name == policy.name && known.path == *policy.path) {
             return Ok(());
         }
+        self.remove_policy(&policy.name)?;
+        self.push_policy(policy)
+    }
+
+    fn push_policy(&mut self, policy: &LoadedPolicy) -> Result<(), Failure> {
         if !Path::new(&policy.path).is_absolute() {
             return Err(Failure::new(format!(
                 "policy '{}' was loaded without the path of its file: unload it, and load it with \

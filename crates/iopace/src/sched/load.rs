@@ -45,6 +45,14 @@ impl PolicyModule {
     pub fn load(self, client: &Client) -> Result<LoadedPolicy, ClientError> {
         client.load_policy(&self.path, self.bytes)
     }
+
+    /// Has a daemon load it in the place of the policy of its name.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    fn replace(self, client: &Client) -> Result<LoadedPolicy, ClientError> {
+        client.replace_policy(&self.path, self.bytes)
+    }
 }
 
 /// Carries out `iopace sched load`.
@@ -52,21 +60,34 @@ impl PolicyModule {
 /// # Errors
 /// A file that cannot be read, no daemon, or a refusal, with what would be right.
 pub fn load(args: &LoadArgs) -> Result<(), Failure> {
-    let LoadArgs { file, daemon: of, keep } = args;
+    let LoadArgs { file, replace, daemon: of, keep } = args;
     let module = PolicyModule::read(file)?;
     let client = daemon(of.control.as_deref(), Sought::default())?;
     let saver = Saver::open(&client, keep.save)?;
-    let loaded = module.load(&client).map_err(Failure::new)?;
+    let loaded = if *replace { module.replace(&client) } else { module.load(&client) };
+    let loaded = loaded.map_err(Failure::new)?;
     if let Some(saver) = saver {
-        saver.save(|document| document.add_policy(&loaded))?;
+        saver.save(|document| match replace {
+            true => document.replace_policy(&loaded),
+            false => document.add_policy(&loaded),
+        })?;
     }
+    let next = next(&client, &loaded.name);
     done(of, &loaded, || {
         let LoadedPolicy { name, summary, .. } = &loaded;
-        format!(
-            "{name}: {summary}\n  loaded: {}\nnext: iopace sched insert -a {name}\n",
-            loaded.words()
-        )
+        format!("{name}: {summary}\n  loaded: {}\n{next}", loaded.words())
     })
+}
+
+/// The devices that have a policy, or how one gets it.
+fn next(client: &Client, policy: &str) -> String {
+    let devices = client.devices().unwrap_or_default();
+    let having = devices.iter().filter(|device| device.scheduler.algorithm == policy);
+    let lines: String = having.map(super::show::in_force).collect();
+    match lines.is_empty() {
+        true => format!("next: iopace sched insert -a {policy}\n"),
+        false => lines,
+    }
 }
 
 /// Carries out `iopace sched unload`.

@@ -28,6 +28,16 @@ impl Client {
         self.call_within(LOAD_TIMEOUT, (Method::POST, &route), ("application/wasm", module))
     }
 
+    /// The same in the place of the policy of its name, also on devices that have that; if none is
+    /// loaded, this one is.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn replace_policy(&self, path: &str, module: Vec<u8>) -> Result<LoadedPolicy, ClientError> {
+        let route = format!("/v1/policies?replace=true&path={}", encode(path));
+        self.call_within(LOAD_TIMEOUT, (Method::POST, &route), ("application/wasm", module))
+    }
+
     /// Takes a policy out again, and says what it was.
     ///
     /// # Errors

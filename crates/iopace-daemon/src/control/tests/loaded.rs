@@ -59,6 +59,69 @@ fn another_module_of_the_same_name_is_refused() {
 }
 
 #[test]
+fn a_policy_is_replaced_on_all_devices_that_have_it_or_on_none() {
+    const LIMIT: &str = "(global.set $limit (i64.load (i32.const 20480)))";
+    let build = |changes: &[(&str, &str)]| {
+        let name = [("oldest", "renewed")];
+        modules::module(&[&name[..], changes].concat())
+    };
+    let bench = Bench::new(&["disk", "other", "third"]);
+    let client = bench.client();
+    let replace = |bytes: Vec<u8>| client.replace_policy("/srv/renewed.wasm", bytes);
+    assert_eq!(replace(build(&[])).expect("it is loaded").version, "0.1.0");
+    for (name, limit) in [("disk", 8), ("third", 5)] {
+        let insert = change(Action::Insert, Some("renewed"), &[("limit", limit)]);
+        client.change(name, &insert).expect("inserted");
+    }
+    let stand = || {
+        let devices = client.devices().expect("told");
+        let stand = devices.into_iter().map(|device| {
+            let limit = device.scheduler.params.get("limit").copied();
+            (device.scheduler.algorithm, limit, device.exchanged_count)
+        });
+        stand.collect::<Vec<_>>()
+    };
+    let version = || {
+        client
+            .policies()
+            .expect("told")
+            .loaded
+            .into_iter()
+            .find_map(|policy| (policy.name == "renewed").then_some(policy.version))
+    };
+
+    // The first device could have it, and the third one cannot.
+    let traps = format!(
+        "(if (i64.eq (i64.load (i32.const 20480)) (i64.const 5))
+                           (then unreachable)) {LIMIT}"
+    );
+    let (status, error, _) = refusal(replace(build(&[(LIMIT, &traps)])));
+    assert!(status == 409 && error.contains("failed to start; device 'third'"), "{error}");
+    let (status, ..) = refusal(replace(b"no module".to_vec()));
+    assert_eq!((status, version().as_deref()), (400, Some("0.1.0")));
+    let names: Vec<_> = stand().into_iter().map(|(name, limit, _)| (name, limit)).collect();
+    let [renewed, fifo] = ["renewed", "fifo"].map(str::to_owned);
+    let at_work = [(renewed.clone(), Some(8)), (fifo, None), (renewed.clone(), Some(5))];
+    assert_eq!(names, at_work);
+
+    let before = stand();
+    assert_eq!(replace(build(&[])).expect("the same").version, "0.1.0");
+    assert_eq!(stand(), before, "nothing is exchanged");
+    // A value that is not legal any more is the default again.
+    let newer = [("0.1.0", "0.2.0"), ("\"min\": 1,", "\"min\": 6,")];
+    assert_eq!(replace(build(&newer)).expect("replaced").version, "0.2.0");
+    assert_eq!(version().as_deref(), Some("0.2.0"));
+    let after = stand();
+    assert_eq!(after[0], (renewed.clone(), Some(8), before[0].2 + 1));
+    assert_eq!(after[1], before[1]);
+    assert_eq!(after[2], (renewed, Some(8), before[2].2 + 1));
+    for name in ["disk", "third"] {
+        client.change(name, &change(Action::Destroy, None, &[])).expect("taken out");
+    }
+    client.unload_policy("renewed").expect("unloaded");
+}
+
+#[test]
 fn what_is_no_policy_is_refused_and_the_next_one_is_loaded() {
     let bench = Bench::new(&["disk"]);
     let client = bench.client();
