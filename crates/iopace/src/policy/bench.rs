@@ -35,6 +35,8 @@ struct CostReport {
     #[serde(flatten)]
     case: Case,
     nanoseconds: u64,
+    /// How much that is more than fifo takes, which all else is compared with.
+    over_fifo_nanoseconds: i64,
     instructions: Option<u64>,
 }
 
@@ -118,6 +120,8 @@ fn measure(subject: &PolicySubject, counter: Option<Counter>) -> Result<Vec<Cost
                 *least = nanos(algorithm, case, REQUESTS)?.min(*least);
             }
         }
+        // The first yardstick is fifo.
+        let fifo = least[0];
         for (algorithm, nanoseconds) in all.iter().zip(least) {
             let scheduler = algorithm.name;
             line.say(|| format!("{}: {scheduler}, counting instructions", words(case)));
@@ -126,7 +130,13 @@ fn measure(subject: &PolicySubject, counter: Option<Counter>) -> Result<Vec<Cost
                 counter.per_request(&subject.loaded.path, &looped).map_err(Failure::new)
             };
             let instructions = counter.map(count).transpose()?;
-            costs.push(CostReport { scheduler, case, nanoseconds, instructions });
+            costs.push(CostReport {
+                scheduler,
+                case,
+                nanoseconds,
+                over_fifo_nanoseconds: nanoseconds.cast_signed() - fifo.cast_signed(),
+                instructions,
+            });
         }
     }
     line.end();
@@ -141,12 +151,17 @@ fn words(case: Case) -> String {
 }
 
 fn text(report: &BenchReport) -> String {
-    let mut rows = table(["load", "scheduler", "ns per request", "instructions per request"]);
+    let mut rows =
+        table(["load", "scheduler", "ns per request", "beside fifo", "instructions per request"]);
     for cost in &report.costs {
         rows.add_row([
             Cell::new(words(cost.case)),
             Cell::new(cost.scheduler),
             right(cost.nanoseconds),
+            right(match cost.over_fifo_nanoseconds {
+                0 => "0".to_owned(),
+                over => format!("{over:+}"),
+            }),
             right(cost.instructions.map_or("not available".into(), |count| count.to_string())),
         ]);
     }
@@ -169,12 +184,15 @@ mod tests {
             scheduler: "fifo",
             case: CASES[1],
             nanoseconds: 85,
+            over_fifo_nanoseconds: -7,
             instructions,
         };
-        let costs = vec![cost(None), cost(Some(912))];
+        let more = CostReport { over_fifo_nanoseconds: 110, ..cost(Some(7)) };
+        let costs = vec![cost(None), cost(Some(912)), more];
         let text = text(&BenchReport { policy: "mine", version: "1", counter: None, costs });
         assert!(text.contains("16 groups") && text.contains("not available"), "{text}");
         assert!(text.contains("912"), "{text}");
+        assert!(text.contains(" -7 ") && text.contains(" +110 "), "{text}");
     }
 
     #[test]
