@@ -116,6 +116,9 @@ fn quantity(units: &[(&str, u64)]) -> Value {
     json!({ "type": "string", "pattern": format!("^[0-9]+ *({})$", names.join("|")) })
 }
 
+/// The file of a policy where a scheduler is named: see [`crate::scenario::policies`].
+const POLICY_FILE: &str = r"/|\.wasm$";
+
 /// The words of a registry, each with what it is.
 fn entries(registry: Registry) -> Vec<(&'static str, String)> {
     let sched = || sched::REGISTRY.iter().map(|all| (all.name, all.summary.to_string()));
@@ -143,7 +146,11 @@ fn entries(registry: Registry) -> Vec<(&'static str, String)> {
 
 fn words(registry: Registry) -> Value {
     let word = |(name, doc): (&str, String)| json!({ "const": name, "description": doc });
-    json!({ "oneOf": entries(registry).into_iter().map(word).collect::<Vec<_>>() })
+    let file = registry.has_files().then(|| {
+        let doc = "the file of a policy, from the scenario's folder: ./mine.wasm";
+        json!({ "type": "string", "pattern": POLICY_FILE, "description": doc })
+    });
+    json!({ "oneOf": entries(registry).into_iter().map(word).chain(file).collect::<Vec<_>>() })
 }
 
 /// Lines of the files of a group.
@@ -162,7 +169,9 @@ fn parameters() -> Value {
             widen(&mut all, spec.name, spec.min, spec.max, &doc);
         }
     }
-    json!({ "type": "object", "properties": all, "additionalProperties": false })
+    let doc = "of a policy that is named by its file";
+    let own = json!({ "type": "integer", "minimum": 0, "description": doc });
+    json!({ "type": "object", "properties": all, "additionalProperties": own })
 }
 
 fn widen(all: &mut Map<String, Value>, name: &str, min: u64, max: u64, doc: &str) {

@@ -45,6 +45,11 @@ fn is_of_type(value: &Value, name: &Value) -> bool {
     }
 }
 
+/// Whether a word that stands for a scheduler is the file of a policy.
+fn is_file(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".wasm")
+}
+
 /// Whether a value is legal under the part of JSON Schema that the schema uses, but for patterns.
 fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
     let fail = |what: &str| Err(format!("{path}: {what}"));
@@ -95,6 +100,10 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 return fail(&format!("{value}: not in {rule}"));
             }
             "const" if rule != value => return fail("another word"),
+            // The one pattern that tells words apart.
+            "pattern" if rule == r"/|\.wasm$" && !value.as_str().is_some_and(is_file) => {
+                return fail("no file of a policy");
+            }
             "oneOf" if legal() != 1 => return fail(&format!("{value}: {} of {rule}", legal())),
             "anyOf" if legal() == 0 => return fail(&format!("{value}: none of {rule}")),
             "allOf" => all().try_for_each(|one| check(one, value, path))?,
@@ -118,6 +127,19 @@ fn every_scenario_is_legal_under_the_schema() {
     let stories = STORIES.iter().map(|story| (story.name, story.text));
     for (name, text) in stories.chain(STARTERS.iter().map(|starter| (starter.name, starter.text))) {
         assert_eq!(legal(text), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn a_scheduler_may_be_a_file_with_parameters_of_its_own() {
+    let good =
+        STORIES.iter().find(|story| story.name == "exchange-under-load").expect("there").text;
+    for file in ["./mine.wasm", "mine.wasm", "../policies/mine"] {
+        let own = good.replacen("insert = \"rr\"", &format!("insert = \"{file}\""), 1);
+        let own = own.replacen("wait_ms = 3", "reads_max = 3", 1);
+        assert_eq!(legal(&own), Ok(()), "{file}");
+        let wrong = own.replacen("reads_max = 3", "reads_max = \"3\"", 1);
+        assert!(legal(&wrong).is_err(), "{file}");
     }
 }
 

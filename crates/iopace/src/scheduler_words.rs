@@ -1,6 +1,7 @@
 //! Where a scheduler is named on the command line: by its name, or by the file of a policy.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 use iopace_core::sched::{self, AUTO, Algorithm, REGISTRY};
 use iopace_daemon::loadable;
@@ -42,7 +43,14 @@ impl TypedValueParser for SchedulerParser {
             Some(word) if loadable::is_file(word) => load.parse_ref(cmd, arg, value),
             // One that was loaded for another word of the same command.
             Some(word) if sched::find(word).is_some() => Ok(word.to_owned()),
-            _ => PossibleValuesParser::new(self.values.clone()).parse_ref(cmd, arg, value),
+            word => {
+                let names = PossibleValuesParser::new(self.values.clone());
+                let parsed = names.parse_ref(cmd, arg, value);
+                parsed.map_err(|error| match word.filter(|word| is_name(word)) {
+                    Some(word) => with_file(error, word),
+                    None => error,
+                })
+            }
         }
     }
 
@@ -97,6 +105,13 @@ pub fn loaded(path: &Path) -> Result<&'static Algorithm, String> {
 fn load(path: &str) -> Result<String, String> {
     let loaded = loadable::load(Path::new(path)).map_err(|error| error.to_string())?;
     Ok(loaded.name)
+}
+
+/// A name that is not known, with the way to name a policy.
+fn with_file(mut error: Error, word: &str) -> Error {
+    let hint = format!("a policy of your own is named by its file: './{word}.wasm'");
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    error
 }
 
 /// Whether a scheduler may have this name.

@@ -64,6 +64,13 @@ pub enum Registry {
     Figures,
 }
 
+impl Registry {
+    /// Whether the file of a policy may stand where one of its words may.
+    pub fn has_files(self) -> bool {
+        matches!(self, Registry::Schedulers | Registry::SchedulersOrNone)
+    }
+}
+
 /// One key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {

@@ -66,7 +66,11 @@ fn holder(holds: Type) -> String {
         Type::Decimal => "a number".into(),
         Type::Words(words) => list(words.iter().copied()),
         Type::Of(Registry::Presets) => "a disk of `iopace models`".into(),
-        Type::Of(registry) => list(super::entries(registry).into_iter().map(|(name, _)| name)),
+        Type::Of(registry) => {
+            let words = list(super::entries(registry).into_iter().map(|(name, _)| name));
+            let file = if registry.has_files() { ", or a file: `./mine.wasm`" } else { "" };
+            format!("{words}{file}")
+        }
         Type::Parameters => "parameters by name".into(),
         Type::Model => "parameters of the disk, below".into(),
         Type::Files => "files by name".into(),
