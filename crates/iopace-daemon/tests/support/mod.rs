@@ -4,6 +4,7 @@
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_nbd::client::{Client, Wanted};
+pub use iopace_suites::random::Random;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -94,15 +95,4 @@ pub fn figure(name: &str, measured: &str, bound: &str, holds: bool) {
 /// A disk model in memory.
 pub fn emulated(model: &str) -> Backend {
     Backend::Emulated { model: model.into(), store: None, size: None, cache: None }
-}
-
-/// A 64-bit linear congruence with Knuth's MMIX constants; the upper half is used.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
