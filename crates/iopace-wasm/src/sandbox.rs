@@ -55,9 +55,10 @@ fn config() -> Config {
     config.consume_fuel(true).operator_cost(cost::prices());
     config.max_wasm_stack(STACK_BYTES_MAX);
     config.cranelift_opt_level(OptLevel::Speed).cranelift_nan_canonicalization(true);
-    // Checks in the code instead of handlers of SIGSEGV and SIGILL, which would be the process's,
-    // and of 4 GiB of addresses per instance, which a daemon that locks its memory has to account
-    // for. A request costs fair as a module 390 ns more than compiled in, and 190 ns with handlers.
+    // Checks in the code instead of guard pages. Those need handlers of SIGSEGV and SIGILL, which
+    // are the process's: a fault of the daemon itself would come to them first. They also need
+    // 4 GiB of addresses per instance, which a daemon that locks its memory has to account for. A
+    // request costs fair as a module 390 ns more than compiled in, and 190 ns with guard pages.
     config.signals_based_traps(false);
     // A memory has its place in full from the beginning, so that it never moves.
     config.memory_reservation(MEMORY_BYTES_MAX as u64).memory_reservation_for_growth(0);
