@@ -58,7 +58,9 @@ impl CostLoop {
         let mut source = Source::new(self.tasks, self.groups);
         let outstanding = if self.groups > 0 { OUTSTANDING.max(self.tasks) } else { OUTSTANDING };
         let now = Instant(0);
-        while !matches!(engine.poll(now), Output::Wait(..)) {}
+        if let Some(fault) = told(&mut engine, now) {
+            return Err(fault);
+        }
         let begin = std::time::Instant::now();
         let fault = turn(&mut engine, now, &mut source, (self.requests, outstanding));
         let nanos = begin.elapsed().as_nanos() / u128::from(self.requests);
@@ -87,6 +89,19 @@ impl CostLoop {
             engine.control(Instant(0), Control::Recommend(Some(plan))).expect("a legal plan");
         }
         engine
+    }
+}
+
+/// Drains an engine without requests: it tells the scheduler of its groups, and what that did if
+/// it failed over them.
+fn told(engine: &mut Engine, now: Instant) -> Option<Fault> {
+    let mut failed = None;
+    loop {
+        match engine.poll(now) {
+            Output::Wait(..) => return failed,
+            Output::Event(event) => failed = failed.or(fault(&event)),
+            _ => {}
+        }
     }
 }
 

@@ -20,7 +20,7 @@
 use super::Queue;
 use crate::engine::context::Context;
 use crate::limits::{POLICY_FORGETS, SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::RequestId;
+use crate::request::{Op, RequestId};
 use crate::sched::{Algorithm, Pop, is_built_in};
 use crate::table::{Entry, RequestState};
 use crate::time::{Instant, Nanos};
@@ -64,12 +64,14 @@ impl Queue {
         true
     }
 
-    /// Whether a request at the device came so much later than one that is still queued.
+    /// Whether the scheduler has given a request that came so much later than one that is queued.
     fn is_suspect(&self, bound: Nanos) -> bool {
-        let is_at_device =
-            |entry: &&Entry| matches!(entry.state(), RequestState::InFlight | RequestState::Joined);
-        let at_device = self.table.entries().filter(is_at_device);
-        let Some(newest) = at_device.map(|entry| entry.request.arrived()).max() else {
+        // Flushes pass the queue, and what has joined another request may be out of its turn.
+        let is_given = |entry: &&Entry| {
+            entry.state() == RequestState::InFlight && entry.request.submit.op != Op::Flush
+        };
+        let given = self.table.entries().filter(is_given);
+        let Some(newest) = given.map(|entry| entry.request.arrived()).max() else {
             return false;
         };
         // What is queued has the instant of its admission there.
