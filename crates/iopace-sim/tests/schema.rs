@@ -45,9 +45,15 @@ fn is_of_type(value: &Value, name: &Value) -> bool {
     }
 }
 
-/// Whether a word that stands for a scheduler is the file of a policy.
-fn is_file(word: &str) -> bool {
-    word.contains('/') || word.ends_with(".wasm")
+/// Whether a value is the word of a constant, or legal under a pattern; of these only that of files
+/// of policies is looked at, which stands beside names of schedulers.
+fn is_word(rule: &Value, value: &Value) -> bool {
+    let is_file = |word: &str| word.contains('/') || word.ends_with(".wasm");
+    match rule.as_str() {
+        Some(r"/|\.wasm$") => value.as_str().is_some_and(is_file),
+        Some(pattern) if pattern.starts_with('^') => true,
+        _ => rule == value,
+    }
 }
 
 /// Whether a value is legal under the part of JSON Schema that the schema uses, but for patterns.
@@ -99,11 +105,7 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
             "enum" if !all().any(|one| one == value) => {
                 return fail(&format!("{value}: not in {rule}"));
             }
-            "const" if rule != value => return fail("another word"),
-            // The one pattern that tells words apart.
-            "pattern" if rule == r"/|\.wasm$" && !value.as_str().is_some_and(is_file) => {
-                return fail("no file of a policy");
-            }
+            "const" | "pattern" if !is_word(rule, value) => return fail("another word"),
             "oneOf" if legal() != 1 => return fail(&format!("{value}: {} of {rule}", legal())),
             "anyOf" if legal() == 0 => return fail(&format!("{value}: none of {rule}")),
             "allOf" => all().try_for_each(|one| check(one, value, path))?,

@@ -61,7 +61,7 @@ pub fn load(path: &Path) -> Result<&'static Loaded, LoadError> {
     load_from(path, &bytes, cache.as_ref(), OfItsName::Stays).map(|done| done.loaded)
 }
 
-/// What is to become of a policy that is loaded under the same name with other contents.
+/// The fate of a policy that is loaded under the same name with other contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OfItsName {
     /// It stays, and the new one is refused.

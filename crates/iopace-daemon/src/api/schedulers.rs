@@ -28,9 +28,9 @@ pub struct SchedulerSpec {
 pub struct FailedReport {
     /// Its name.
     pub name: String,
-    /// What it did.
+    /// Its failure, in words.
     pub text: String,
-    /// How long ago.
+    /// The time since then.
     pub age_ns: u64,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A device that has the former one, or fifo in its place since it failed.
 struct User<'a> {
     device: &'a dyn Device,
-    /// What is at work, and its parameters.
+    /// The scheduler at work, and its parameters.
     at_work: (&'static Algorithm, Params),
 }
 

@@ -158,7 +158,7 @@ pub struct DeviceStatus {
 pub struct FailedScheduler {
     /// Its name.
     pub name: &'static str,
-    /// What it did, in words: the event.
+    /// The event, in words.
     pub text: String,
     /// When it failed.
     pub at: Instant,

@@ -35,7 +35,7 @@ struct CostReport {
     #[serde(flatten)]
     case: Case,
     nanoseconds: u64,
-    /// How much that is more than fifo takes, which all else is compared with.
+    /// The difference to fifo, which all else is compared with.
     over_fifo_nanoseconds: i64,
     instructions: Option<u64>,
 }

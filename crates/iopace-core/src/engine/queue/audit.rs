@@ -33,7 +33,7 @@ const QUESTIONS_PER_REQUEST: usize = 4;
 /// See [`QUESTIONS_PER_REQUEST`].
 const QUESTIONS_MIN: usize = 256;
 
-/// How long a request may be passed over before the scheduler is under suspicion.
+/// The time for which a request may be passed over before the scheduler is under suspicion.
 fn bound(algorithm: &'static Algorithm) -> Nanos {
     if is_built_in(algorithm) { SCHEDULER_FORGETS } else { POLICY_FORGETS }
 }
@@ -74,7 +74,7 @@ impl Queue {
         let Some(newest) = given.map(|entry| entry.request.arrived()).max() else {
             return false;
         };
-        // What is queued has the instant of its admission there.
+        // A queued request has the instant of its admission there.
         let is_passed_over = |entry: &Entry| {
             entry.state() == RequestState::Queued && newest.since(entry.started) >= bound
         };

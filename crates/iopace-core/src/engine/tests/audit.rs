@@ -1,5 +1,5 @@
-//! What is lost is found also while there is always more to serve, and nothing that only waits is
-//! taken for lost.
+//! A lost request is found also while there are always others to serve, and one that only waits is
+//! not taken for lost.
 
 use super::*;
 use crate::limits::{POLICY_FORGETS, SCHEDULER_FORGETS};

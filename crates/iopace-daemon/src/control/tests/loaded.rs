@@ -58,6 +58,16 @@ fn another_module_of_the_same_name_is_refused() {
     client.unload_policy("twice").expect("unloaded");
 }
 
+/// The scheduler of each device, its parameter, and how many there were before it.
+fn stand(client: &Client) -> Vec<(String, Option<u64>, u64)> {
+    let devices = client.devices().expect("told").into_iter();
+    let stand = devices.map(|device| {
+        let limit = device.scheduler.params.get("limit").copied();
+        (device.scheduler.algorithm, limit, device.exchanged_count)
+    });
+    stand.collect()
+}
+
 #[test]
 fn a_policy_is_replaced_on_all_devices_that_have_it_or_on_none() {
     const LIMIT: &str = "(global.set $limit (i64.load (i32.const 20480)))";
@@ -73,14 +83,7 @@ fn a_policy_is_replaced_on_all_devices_that_have_it_or_on_none() {
         let insert = change(Action::Insert, Some("renewed"), &[("limit", limit)]);
         client.change(name, &insert).expect("inserted");
     }
-    let stand = || {
-        let devices = client.devices().expect("told");
-        let stand = devices.into_iter().map(|device| {
-            let limit = device.scheduler.params.get("limit").copied();
-            (device.scheduler.algorithm, limit, device.exchanged_count)
-        });
-        stand.collect::<Vec<_>>()
-    };
+    let stand = || stand(&client);
     let version = || {
         client
             .policies()
