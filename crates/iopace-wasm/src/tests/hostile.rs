@@ -194,7 +194,7 @@ fn one_request_of_many_that_is_lost_is_found_while_there_are_always_others() {
                     finished[finish.tag.0 as usize] = true
                 }
                 Output::Event(event) => {
-                    let (fault, dump) = failure(std::slice::from_ref(&event));
+                    let (fault, dump) = failure(std::slice::from_ref(&*event));
                     assert_eq!((fault, dump.contains("1 queued")), (Fault::Forgot, true), "{dump}");
                     failed_at = Some(second);
                 }

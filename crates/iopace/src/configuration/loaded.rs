@@ -28,7 +28,7 @@ impl Document {
     /// As of [`Document::add_policy`].
     pub fn replace_policy(&mut self, policy: &LoadedPolicy) -> Result<(), Failure> {
         let mut known = self.settings.policies.iter();
-        if known.any(|known| known.name == policy.name && known.path == *policy.path) {
+        if known.any(|known| known.name == policy.name && known.path == Path::new(&policy.path)) {
             return Ok(());
         }
         self.remove_policy(&policy.name)?;

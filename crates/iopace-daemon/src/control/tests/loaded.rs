@@ -98,7 +98,7 @@ fn a_policy_is_replaced_on_all_devices_that_have_it_or_on_none() {
         "(if (i64.eq (i64.load (i32.const 20480)) (i64.const 5))
                            (then unreachable)) {LIMIT}"
     );
-    let (status, error, _) = refusal(replace(build(&[(LIMIT, &traps)])));
+    let (status, error, _) = refusal(replace(build(&[(LIMIT, &traps), ("0.1.0", "0.1.1")])));
     assert!(status == 409 && error.contains("failed to start; device 'third'"), "{error}");
     let (status, ..) = refusal(replace(b"no module".to_vec()));
     assert_eq!((status, version().as_deref()), (400, Some("0.1.0")));
