@@ -30,15 +30,16 @@
 //!
 //! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
 //! longer than the goal. While more do, the rate of the program is halved, never below the floor;
-//! while fewer do it grows by an eighth, and where nobody else is there it doubles, until it has
-//! not held for a while. The floor is what the deadline needs, or a 256th of the best rate, or
-//! 32 KiB/s: whoever is throttled to nothing learns nothing. There is no verdict before the first
-//! window has ended, nor where others could not be seen. A program whose best rate is known begins
-//! with a 64th of it.
+//! while fewer do it grows by an eighth, until it has not held for a while. It does not hold where
+//! nobody else was there for 16 ticks, and does again, as it was, with the first one who comes.
+//! The floor is what the deadline needs, or a 256th of the best rate, or 32 KiB/s: whoever is
+//! throttled to nothing learns nothing. There is no verdict before the first window has ended, nor
+//! where others could not be seen. A program whose best rate is known begins with a 64th of it.
 //!
-//! *The time left* is forecast from the mean of the rate of the whole run and that of the last 8
-//! windows, which counts the more the shorter the time left is; not later than the plan ends, as a
-//! program that is late is pushed, and not earlier than the best rate allows.
+//! *The time left* is forecast from the mean of the rate of the whole run and that of its last
+//! twenty-fourth part, which counts the more the shorter the time left is; not later than nine
+//! tenths of the plan, as a program that is late is pushed and has more than it needs then, and not
+//! earlier than the best rate allows.
 //!
 //! # Properties
 //! 1. Without a deadline it is class idle, and without limit and guard it has no rate.
@@ -97,8 +98,9 @@ const FADE: u64 = 8;
 /// Windows of push before class idle is tried, at first and at most.
 const TRY_AFTER: (u32, u32) = (4, 64);
 
-/// The mean of the rate that the forecast goes by covers so many windows.
-const RECENT_WINDOWS: u64 = 8;
+/// The mean of the rate that the forecast goes by covers this part of the windows so far: what the
+/// others do lasts the longer the longer the program runs. Two at least.
+const RECENT_PART: u64 = 24;
 
 /// That which the choice of a gear goes by covers so many.
 const PACED_WINDOWS: u64 = 4;
@@ -197,6 +199,8 @@ pub struct Controller {
     /// The mean of the windows of this gear, the last four above all.
     paced: u64,
     recent: u64,
+    /// Windows so far.
+    windows: u64,
     best: u64,
     /// Windows of push that gave enough, and after how many class idle is tried.
     tries: (u32, u32),
@@ -204,6 +208,8 @@ pub struct Controller {
     guard: Option<u64>,
     /// Others since the last verdict: requests, late ones, ticks.
     others: (u64, u64, u32),
+    /// Ticks since others were there.
+    quiet: u32,
     /// A window has ended.
     is_measured: bool,
     probe: Probe,
@@ -221,12 +227,14 @@ impl Controller {
             rate: 0,
             paced: 0,
             recent: 0,
+            windows: 0,
             best: goals.best.0,
             tries: (0, TRY_AFTER.0),
             guard: guard::first(&goals),
             is_measured: false,
             probe: Probe::default(),
             others: (0, 0, 0),
+            quiet: 0,
         }
     }
 
@@ -280,7 +288,8 @@ impl Controller {
         self.window = (now, moved, 1);
         self.best = self.best.max(self.rate);
         self.paced = mean(self.paced, self.rate, PACED_WINDOWS);
-        self.recent = mean(self.recent, self.rate, RECENT_WINDOWS);
+        self.windows += 1;
+        self.recent = mean(self.recent, self.rate, (self.windows / RECENT_PART).max(2));
         true
     }
 
@@ -358,11 +367,11 @@ impl Controller {
         };
         // The deadline goes before the others.
         let guard = match (self.gear, needed) {
-            (Gear::Idle, _) => self.guard,
+            (Gear::Idle, _) => self.guarded(),
             (Gear::Push(weight), _) if weight == heaviest() || self.probe.is_on => None,
-            (Gear::Push(_), None) => self.guard,
+            (Gear::Push(_), None) => self.guarded(),
             (Gear::Push(_), Some(needed)) => {
-                self.guard.map(|guard| guard.max(needed.saturating_add(needed / 8)))
+                self.guarded().map(|guard| guard.max(needed.saturating_add(needed / 8)))
             }
         };
         let limit = self.goals.limit.map(|limit| limit.0);

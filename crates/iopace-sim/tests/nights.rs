@@ -11,9 +11,9 @@ fn a_program_is_in_time_and_others_hardly_notice_while_there_is_slack() {
         found.unwrap_or_else(|| panic!("no {figure} of {variant}")).value
     };
     let text = iopace_sim::tables::format::table(&rows);
-    for variant in ["nice --by", "nice --by --keep-p99"] {
+    for (variant, eta) in [("nice --by", 750), ("nice --by --keep-p99", 850)] {
         assert_eq!(value(variant, "in_time"), Milli(1_000), "{text}");
-        assert!(value(variant, "eta").0 >= 700, "{text}");
+        assert!(value(variant, "eta").0 >= eta, "{text}");
     }
     // The same nights without a deadline: some are missed.
     assert!(value("idle", "in_time").0 <= 900, "{text}");
@@ -21,7 +21,7 @@ fn a_program_is_in_time_and_others_hardly_notice_while_there_is_slack() {
     let slack = |variant| value(variant, "others_p99_slack").0;
     assert!(slack("nice --by") <= slack("idle"), "{text}");
     assert!(slack("nice --by --keep-p99") < slack("idle"), "{text}");
-    assert!(slack("nice --by --keep-p99") <= 1_400, "{text}");
+    assert!(slack("nice --by --keep-p99") <= 1_200, "{text}");
     assert!(slack("none") > 2 * slack("idle"), "{text}");
 }
 

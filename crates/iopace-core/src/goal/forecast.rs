@@ -21,9 +21,11 @@ impl Controller {
         let rate = self.foreseen(rest, mean, spent);
         let rate = self.goals.limit.map_or(rate, |limit| rate.min(limit.0));
         let at_rate = (rate > 0).then(|| BytesPerSec(rate).time_for(rest));
-        let left = match (at_rate, plan) {
-            (Some(left), Some(plan)) => left.min(plan),
-            (left, plan) => left.or(plan)?,
+        // Pushed, it has a quarter more than it needs: 1/1.25, and most of that is given.
+        let at_most = plan.map(|plan| Nanos(plan.0 / 10 * 9));
+        let left = match (at_rate, at_most) {
+            (Some(left), Some(at_most)) => left.min(at_most),
+            (left, at_most) => left.or(at_most)?,
         };
         match self.best {
             0 => Some(left),

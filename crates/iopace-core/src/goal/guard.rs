@@ -23,33 +23,40 @@ pub(super) fn first(goals: &Goals) -> Option<u64> {
 }
 
 impl Controller {
+    /// The rate that the guard allows now; none if it does not hold the program back.
+    pub(super) fn guarded(&self) -> Option<u64> {
+        self.guard.filter(|_| self.quiet < OTHERS_TICKS)
+    }
+
     /// Counts others, and cuts or raises the rate when there are enough of them for a verdict.
     pub(super) fn guard(&mut self, seen: &Seen) {
         // Nothing is known of the others, or of the rate that would be cut.
         if seen.is_blind || !self.is_measured {
             return;
         }
+        self.quiet = if seen.others_count == 0 { self.quiet.saturating_add(1) } else { 0 };
         let (count, late, ticks) = &mut self.others;
         *count = count.saturating_add(seen.others_count);
         *late = late.saturating_add(seen.late_count);
         *ticks += 1;
-        if *count < OTHERS_COUNT && *ticks < OTHERS_TICKS {
+        // So many are late already that the rest of those for a verdict cannot make up for them.
+        let is_late = late.saturating_mul(LATE_ONE_IN) > (*count).max(OTHERS_COUNT);
+        if *count < OTHERS_COUNT && *ticks < OTHERS_TICKS && !is_late {
             return;
         }
         let is_late = late.saturating_mul(LATE_ONE_IN) > *count;
         let is_alone = *count == 0;
         self.others = (0, 0, 0);
-        self.guard = match (is_late, self.guard) {
-            (true, guard) => {
+        self.guard = match self.guard {
+            guard if is_late => {
                 let rate = guard.map_or(self.rate, |guard| guard.min(self.rate.max(guard / 2)));
                 Some((rate / 2).max(self.best / FLOOR).max(FLOOR_BYTES_S))
             }
-            (false, Some(guard)) => {
-                let part = if is_alone { guard } else { guard / 8 };
-                let more = guard.saturating_add(part.max(self.best / 128));
+            Some(guard) if !is_alone => {
+                let more = guard.saturating_add((guard / 8).max(self.best / 128));
                 (more < self.best.saturating_mul(2)).then_some(more)
             }
-            (false, None) => None,
+            guard => guard,
         };
     }
 }

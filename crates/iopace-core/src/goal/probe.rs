@@ -20,7 +20,7 @@ impl Controller {
             self.best = self.rate;
         }
         // A guarded program may not reach it: that says nothing about the disk.
-        let is_reached = is_new && (self.rate >= self.best / 2 || self.guard.is_some());
+        let is_reached = is_new && (self.rate >= self.best / 2 || self.guarded().is_some());
         let left = *self.probe.left.get_or_insert(plan);
         if is_reached {
             self.probe.left = Some(plan);

@@ -11,7 +11,8 @@ struct World {
     expected: Option<u64>,
     now: u64,
     moved: u64,
-    /// Of 100 requests of others so many are late.
+    /// Requests of others in a second, and those of them that are late.
+    others: u64,
     late: u64,
     is_blind: bool,
 }
@@ -24,6 +25,7 @@ impl World {
             expected,
             now: 1,
             moved: 0,
+            others: 100,
             late: 0,
             is_blind: false,
         }
@@ -33,7 +35,7 @@ impl World {
         let seen = Seen {
             moved: Bytes(self.moved),
             expected: self.expected.map(Bytes),
-            others_count: 100,
+            others_count: self.others,
             late_count: self.late,
             is_blind: self.is_blind,
         };
@@ -146,6 +148,20 @@ fn p6_late_others_cut_the_rate_and_it_comes_back() {
     assert!((MB / 4..MB).contains(&floor), "a 256th: {floor}");
     world.late = 1;
     assert_eq!(world.run(200, 100 * MB, 0).push.rate, None);
+    // Nobody else is there: it does not hold. The first who comes finds the rate as it was.
+    world.late = 2;
+    world.run(60, 100 * MB, 0);
+    let held = world.run(1, 100 * MB, 0).push.rate;
+    world.others = 0;
+    world.late = 0;
+    assert_eq!(world.run(20, 100 * MB, 0).push.rate, None);
+    world.others = 1;
+    assert_eq!(world.run(1, 100 * MB, 0).push.rate, held);
+    // Two of them late are enough: the rest of a hundred cannot make up for that.
+    world.others = 100;
+    world.run(300, 100 * MB, 0);
+    (world.others, world.late) = (3, 2);
+    assert!(world.run(1, 100 * MB, 0).push.rate.is_some());
     // Not below what a deadline needs.
     let mut world = World::new(by(1_000), Some(70_000 * MB));
     world.run(20, 100 * MB, 100 * MB);
