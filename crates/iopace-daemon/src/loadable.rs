@@ -6,6 +6,7 @@ mod lines;
 
 use crate::api::LoadedPolicy;
 use crate::runtime_files::read_module;
+use iopace_core::sched::Algorithm;
 use std::path::Path;
 
 /// Largest module, in bytes: `docs/policy-abi.md` has the reason.
@@ -58,8 +59,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, PolicyError> {
 
 #[cfg(feature = "policies")]
 mod host {
-    use super::{LoadedPolicy, Path, PolicyError, lines};
-    use iopace_core::sched::Algorithm;
+    use super::{LoadedPolicy, Path, PolicyError, Replacement, lines};
     use iopace_wasm::{Caching, LoadError, Loaded, Problem, UnloadError};
 
     pub(super) fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
@@ -86,27 +86,6 @@ mod host {
         let replaced = iopace_wasm::replace_bytes(path, module, Caching::OfUser);
         let replaced = replaced.map_err(refused)?;
         Ok(Replacement { policy: taken_over(replaced.loaded), replaced })
-    }
-
-    /// A policy that was loaded, maybe in the place of another one.
-    #[derive(Debug)]
-    pub struct Replacement {
-        /// The policy.
-        pub policy: LoadedPolicy,
-        replaced: iopace_wasm::Replacement,
-    }
-
-    impl Replacement {
-        /// The scheduler that is not found any more, and the one that is found in its place.
-        pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
-            let iopace_wasm::Replacement { loaded, former } = self.replaced;
-            Some((former?.algorithm, loaded.algorithm))
-        }
-
-        /// The former one is found again.
-        pub fn undo(self) {
-            self.replaced.undo();
-        }
     }
 
     fn refused(error: LoadError) -> PolicyError {
@@ -163,8 +142,7 @@ mod host {
 
 #[cfg(not(feature = "policies"))]
 mod host {
-    use super::{LoadedPolicy, Path, PolicyError};
-    use iopace_core::sched::Algorithm;
+    use super::{LoadedPolicy, Path, PolicyError, Replacement};
 
     pub(super) fn load(_path: &Path) -> Result<LoadedPolicy, PolicyError> {
         Err(PolicyError::NotBuilt)
@@ -186,23 +164,6 @@ mod host {
         Err(PolicyError::NotBuilt)
     }
 
-    /// A policy that was loaded: there is none in this build.
-    #[derive(Debug)]
-    pub struct Replacement {
-        /// The policy.
-        pub policy: LoadedPolicy,
-    }
-
-    impl Replacement {
-        /// Nothing was exchanged.
-        pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
-            None
-        }
-
-        /// There is nothing to undo.
-        pub fn undo(self) {}
-    }
-
     /// Refuses: this build has no loadable policies.
     ///
     /// # Errors
@@ -217,7 +178,33 @@ mod host {
     }
 }
 
-pub use host::{Replacement, load_bytes, loaded, replace_bytes, unload};
+/// A policy that was loaded, maybe in the place of another one.
+#[derive(Debug)]
+pub struct Replacement {
+    /// The policy.
+    pub policy: LoadedPolicy,
+    #[cfg(feature = "policies")]
+    replaced: iopace_wasm::Replacement,
+}
+
+impl Replacement {
+    /// The scheduler that is not found any more, and the one that is found in its place.
+    pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
+        #[cfg(feature = "policies")]
+        if let iopace_wasm::Replacement { loaded, former: Some(former) } = self.replaced {
+            return Some((former.algorithm, loaded.algorithm));
+        }
+        None
+    }
+
+    /// The former one is found again.
+    pub fn undo(self) {
+        #[cfg(feature = "policies")]
+        self.replaced.undo();
+    }
+}
+
+pub use host::{load_bytes, loaded, replace_bytes, unload};
 
 /// The loaded policy of that name.
 pub fn find(name: &str) -> Option<LoadedPolicy> {

@@ -5,9 +5,10 @@ mod support;
 use iopace_core::engine::Control;
 use iopace_core::sched::REGISTRY;
 use iopace_daemon::config::{Backend, IoEngineChoice};
+use iopace_suites::random::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
-use support::{Random, Running, emulated};
+use support::{Running, emulated};
 
 /// What each client writes to: apart from the others'.
 const REGION: u64 = 4 << 20;

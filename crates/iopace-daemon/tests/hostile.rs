@@ -5,6 +5,7 @@ mod support;
 use iopace_daemon::daemon::Daemon;
 use iopace_nbd::client::{Client, encode_request};
 use iopace_nbd::wire;
+use iopace_suites::random::Random;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
-use support::{Random, Running, emulated};
+use support::{Running, emulated};
 
 const SIZE: u64 = 256 << 20;
 

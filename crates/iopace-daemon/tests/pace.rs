@@ -9,12 +9,13 @@ use iopace_daemon::config::{Backend, DaemonConfig};
 use iopace_daemon::device::DeviceStatus;
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::client::Failure;
+use iopace_suites::random::Random;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
-use support::{Random, Running, wait_for};
+use support::{Running, wait_for};
 
 const SIZE: u64 = 64 << 20;
 

@@ -8,7 +8,7 @@ use iopace_core::sched::{Algorithm, Changes, Params};
 use std::sync::Arc;
 
 /// A device that has the former one, or fifo in its place since it failed.
-struct User<'a> {
+struct PolicyDevice<'a> {
     device: &'a dyn Device,
     /// The scheduler at work, and its parameters.
     at_work: (&'static Algorithm, Params),
@@ -27,11 +27,11 @@ pub(crate) fn exchange_policy(
     new: &'static Algorithm,
 ) -> Result<(), Refusal> {
     check_untried(devices, former.name)?;
-    let users: Vec<User<'_>> =
-        devices.iter().filter_map(|device| User::of(&**device, former)).collect();
-    for (place, User { device, at_work: (_, params) }) in users.iter().enumerate() {
+    let users: Vec<PolicyDevice<'_>> =
+        devices.iter().filter_map(|device| PolicyDevice::of(&**device, former)).collect();
+    for (place, PolicyDevice { device, at_work: (_, params) }) in users.iter().enumerate() {
         if let Err(error) = device.control(Control::Configure(Some(new), kept(params, new))) {
-            users[..place].iter().for_each(User::restore);
+            users[..place].iter().for_each(PolicyDevice::restore);
             return Err(conflict(*device, &error));
         }
         tracing::info!(device = device.info().name, policy = new.name, "policy exchanged");
@@ -39,12 +39,12 @@ pub(crate) fn exchange_policy(
     Ok(())
 }
 
-impl User<'_> {
-    fn of<'a>(device: &'a dyn Device, former: &'static Algorithm) -> Option<User<'a>> {
+impl PolicyDevice<'_> {
+    fn of<'a>(device: &'a dyn Device, former: &'static Algorithm) -> Option<PolicyDevice<'a>> {
         let DeviceStatus { engine, failed, .. } = device.status();
         let stands_in = failed.is_some_and(|failed| failed.name == former.name);
         let is_user = engine.inserted && (std::ptr::eq(engine.algorithm, former) || stands_in);
-        is_user.then_some(User { device, at_work: (engine.algorithm, engine.params) })
+        is_user.then_some(PolicyDevice { device, at_work: (engine.algorithm, engine.params) })
     }
 
     /// Puts back what was at work.

@@ -4,7 +4,6 @@
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_nbd::client::{Client, Wanted};
-pub use iopace_suites::random::Random;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

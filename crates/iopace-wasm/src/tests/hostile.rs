@@ -191,7 +191,7 @@ fn one_request_of_many_that_is_lost_is_found_while_there_are_always_others() {
                 Output::Wait(..) => break,
                 Output::Start(start) => flying = Some(start.id),
                 Output::Finish(finish) if finish.tag.0 < 20 => {
-                    finished[finish.tag.0 as usize] = true
+                    finished[finish.tag.0 as usize] = true;
                 }
                 Output::Event(event) => {
                     let (fault, dump) = failure(std::slice::from_ref(&*event));
