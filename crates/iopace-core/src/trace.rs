@@ -20,6 +20,8 @@ pub enum Event {
     SchedulerFailed {
         /// The failed one's name.
         name: &'static str,
+        /// Its parameters by name.
+        params: Vec<(&'static str, u64)>,
         /// What it did.
         fault: Fault,
         /// Requests recovered from the engine's own table.
@@ -87,7 +89,7 @@ impl fmt::Display for Event {
             Event::SchedulerExchanged { from, to, moved_count } => {
                 write!(f, "scheduler {from} exchanged for {to}, {moved_count} requests moved")
             }
-            Event::SchedulerFailed { name, fault, recovered_count, dump } => {
+            Event::SchedulerFailed { name, fault, recovered_count, dump, .. } => {
                 let requests = if *recovered_count == 1 { "request" } else { "requests" };
                 let what = fault.describe();
                 write!(

@@ -182,7 +182,7 @@ fn scheduler(
         algorithm: engine.algorithm.name.into(),
         inserted: engine.inserted,
         auto: is_auto(info, engine),
-        failed: failed.map(|FailedScheduler { name, text, at }| FailedReport {
+        failed: failed.map(|FailedScheduler { name, text, at, .. }| FailedReport {
             name: (*name).into(),
             text: text.clone(),
             age_ns: clock::now().since(*at).as_nanos(),

@@ -62,11 +62,11 @@ impl EventLog {
             }
             Event::DiskJudged { .. } => tracing::info!(%device, "{event}"),
             Event::RecommendEnded { .. } => tracing::warn!(%device, "{event}"),
-            Event::SchedulerFailed { name, dump, .. } => {
+            Event::SchedulerFailed { name, params, dump, .. } => {
                 tracing::error!(%device, "{event}");
                 tracing::error!(%device, "state of the failed scheduler: {dump}");
                 let (at, text) = (clock::now(), event.to_string());
-                self.failed = Some(FailedScheduler { name, text, at });
+                self.failed = Some(FailedScheduler { name, params: params.clone(), text, at });
             }
         }
         self.keep(DeviceEvent::Engine(event));
@@ -140,6 +140,12 @@ impl EventLog {
     /// The scheduler that fifo stands in for, until another one is put in.
     pub(crate) fn failed_scheduler(&self) -> Option<FailedScheduler> {
         self.failed.clone()
+    }
+
+    /// Fifo stands in for a scheduler that failed again, as it did before an exchange that was
+    /// undone.
+    pub(crate) fn put_back_failed(&mut self, failed: FailedScheduler) {
+        self.failed = Some(failed);
     }
 }
 
@@ -216,12 +222,13 @@ mod tests {
     fn a_failed_scheduler_is_known_until_another_one_is_put_in() {
         let mut log = EventLog::new("disk".into());
         let (fault, dump) = (iopace_core::trace::Fault::Forgot, "3 queued".into());
-        log.add(Event::SchedulerFailed { name: "mine", fault, recovered_count: 3, dump });
+        let params = vec![("limit", 7)];
+        log.add(Event::SchedulerFailed { name: "mine", params, fault, recovered_count: 3, dump });
         for _ in 0..EVENTS_KEPT {
             log.add(Event::DiskJudged { name: "fifo", has_head: false, seek: Nanos::ZERO });
         }
         let failed = log.failed_scheduler().expect("it has failed");
-        assert_eq!(failed.name, "mine");
+        assert_eq!((failed.name, &*failed.params), ("mine", &[("limit", 7)][..]));
         assert!(failed.text.contains("mine lost a request"), "{}", failed.text);
         log.add(Event::SchedulerExchanged { from: "fifo", to: "fair", moved_count: 0 });
         assert_eq!(log.failed_scheduler(), None);

@@ -158,6 +158,8 @@ pub struct DeviceStatus {
 pub struct FailedScheduler {
     /// Its name.
     pub name: &'static str,
+    /// Its parameters by name.
+    pub params: Vec<(&'static str, u64)>,
     /// The event, in words.
     pub text: String,
     /// When it failed.

@@ -168,6 +168,7 @@ impl Queue {
         );
         let event = Event::SchedulerFailed {
             name: self.sched.algorithm.name,
+            params: self.sched.params.iter().map(|(spec, value)| (spec.name, value)).collect(),
             fault,
             recovered_count: self.table.count(RequestState::Queued),
             dump: self.sched.dump(),
