@@ -275,19 +275,25 @@ pub(crate) fn check_unused(devices: &[Arc<dyn Device>], scheduler: &str) -> Resu
             hint: format!("take it out first ('iopace sched destroy {first}')"),
         });
     }
-    check_untried(devices, scheduler)
+    check_untried(devices, scheduler, None)
 }
 
-/// Whether the scheduler of that name is tried beside no device.
+/// Whether no scheduler of that name, but for one, is tried beside a device.
 ///
 /// # Errors
 /// The devices that it is tried beside.
-fn check_untried(devices: &[Arc<dyn Device>], scheduler: &str) -> Result<(), Refusal> {
+fn check_untried(
+    devices: &[Arc<dyn Device>],
+    scheduler: &str,
+    but: Option<&'static Algorithm>,
+) -> Result<(), Refusal> {
+    let is_but = |tried| but.is_some_and(|but| std::ptr::eq(but, tried));
     let is_tried = |device: &&Arc<dyn Device>| {
         let mut is_tried = false;
         device.look(&mut |engine, _| {
             let plan = engine.recommendation().and_then(|view| view.plan.scheduler.as_ref());
-            is_tried = plan.is_some_and(|(algorithm, _)| algorithm.name == scheduler);
+            is_tried = plan
+                .is_some_and(|(algorithm, _)| algorithm.name == scheduler && !is_but(*algorithm));
         });
         is_tried
     };

@@ -59,33 +59,54 @@ pub fn read(path: &Path) -> Result<Vec<u8>, PolicyError> {
 
 #[cfg(feature = "policies")]
 mod host {
-    use super::{LoadedPolicy, Path, PolicyError, Replacement, lines};
-    use iopace_wasm::{Caching, LoadError, Loaded, Problem, UnloadError};
+    use super::{Algorithm, CompiledPolicy, LoadedPolicy, Path, PolicyError, Replacement, lines};
+    use iopace_wasm::{Caching, Compiled, LoadError, Loaded, Problem, UnloadError};
 
     pub(super) fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
         iopace_wasm::on_log(lines::write);
         iopace_wasm::load(path).map(taken_over).map_err(refused)
     }
 
-    /// The same of a module that was read already; `path` is its name in messages.
+    /// Compiles a module that was read already; `path` is its name in messages. Nothing finds it
+    /// yet.
     ///
     /// # Errors
     /// See [`PolicyError`].
-    pub fn load_bytes(path: &Path, module: &[u8]) -> Result<LoadedPolicy, PolicyError> {
+    pub fn compile(path: &Path, module: &[u8]) -> Result<CompiledPolicy, PolicyError> {
         iopace_wasm::on_log(lines::write);
-        let loaded = iopace_wasm::load_bytes(path, module, Caching::OfUser);
-        loaded.map(taken_over).map_err(refused)
+        let compiled = Compiled::new(path, module, Caching::OfUser).map_err(refused)?;
+        Ok(CompiledPolicy { compiled })
     }
 
-    /// The same in the place of the policy of its name, if one is loaded.
-    ///
-    /// # Errors
-    /// See [`PolicyError`].
-    pub fn replace_bytes(path: &Path, module: &[u8]) -> Result<Replacement, PolicyError> {
-        iopace_wasm::on_log(lines::write);
-        let replaced = iopace_wasm::replace_bytes(path, module, Caching::OfUser);
-        let replaced = replaced.map_err(refused)?;
-        Ok(Replacement { policy: taken_over(replaced.loaded), replaced })
+    impl CompiledPolicy {
+        /// Has its scheduler found by its name.
+        ///
+        /// # Errors
+        /// The name is taken.
+        pub fn load(self) -> Result<LoadedPolicy, PolicyError> {
+            self.compiled.load().map(taken_over).map_err(refused)
+        }
+
+        /// The same in the place of the policy of its name, if one is loaded.
+        ///
+        /// # Errors
+        /// The name is that of a scheduler that is built in.
+        pub fn replace(self) -> Result<Replacement, PolicyError> {
+            let replaced = self.compiled.replace().map_err(refused)?;
+            Ok(Replacement { policy: taken_over(replaced.loaded), replaced })
+        }
+    }
+
+    impl Replacement {
+        /// Its scheduler, which is found by its name now.
+        pub fn algorithm(&self) -> &'static Algorithm {
+            self.replaced.loaded.algorithm
+        }
+
+        /// All is found as it was before.
+        pub fn undo(self) {
+            self.replaced.undo();
+        }
     }
 
     fn refused(error: LoadError) -> PolicyError {
@@ -142,7 +163,7 @@ mod host {
 
 #[cfg(not(feature = "policies"))]
 mod host {
-    use super::{LoadedPolicy, Path, PolicyError, Replacement};
+    use super::{Algorithm, CompiledPolicy, LoadedPolicy, Path, PolicyError, Replacement};
 
     pub(super) fn load(_path: &Path) -> Result<LoadedPolicy, PolicyError> {
         Err(PolicyError::NotBuilt)
@@ -152,16 +173,38 @@ mod host {
     ///
     /// # Errors
     /// [`PolicyError::NotBuilt`].
-    pub fn load_bytes(_path: &Path, _module: &[u8]) -> Result<LoadedPolicy, PolicyError> {
+    pub fn compile(_path: &Path, _module: &[u8]) -> Result<CompiledPolicy, PolicyError> {
         Err(PolicyError::NotBuilt)
     }
 
-    /// Refuses: this build has no loadable policies.
-    ///
-    /// # Errors
-    /// [`PolicyError::NotBuilt`].
-    pub fn replace_bytes(_path: &Path, _module: &[u8]) -> Result<Replacement, PolicyError> {
-        Err(PolicyError::NotBuilt)
+    impl CompiledPolicy {
+        /// There is none of this type.
+        ///
+        /// # Errors
+        /// None.
+        pub fn load(self) -> Result<LoadedPolicy, PolicyError> {
+            match self.never {}
+        }
+
+        /// There is none of this type.
+        ///
+        /// # Errors
+        /// None.
+        pub fn replace(self) -> Result<Replacement, PolicyError> {
+            match self.never {}
+        }
+    }
+
+    impl Replacement {
+        /// There is none of this type.
+        pub fn algorithm(&self) -> &'static Algorithm {
+            match self.never {}
+        }
+
+        /// There is none of this type.
+        pub fn undo(self) {
+            match self.never {}
+        }
     }
 
     /// Refuses: this build has no loadable policies.
@@ -178,6 +221,15 @@ mod host {
     }
 }
 
+/// A policy that is compiled, and not found by its name yet.
+#[derive(Debug)]
+pub struct CompiledPolicy {
+    #[cfg(feature = "policies")]
+    compiled: iopace_wasm::Compiled,
+    #[cfg(not(feature = "policies"))]
+    never: std::convert::Infallible,
+}
+
 /// A policy that was loaded, maybe in the place of another one.
 #[derive(Debug)]
 pub struct Replacement {
@@ -185,26 +237,11 @@ pub struct Replacement {
     pub policy: LoadedPolicy,
     #[cfg(feature = "policies")]
     replaced: iopace_wasm::Replacement,
+    #[cfg(not(feature = "policies"))]
+    never: std::convert::Infallible,
 }
 
-impl Replacement {
-    /// The scheduler that is not found any more, and the one that is found in its place.
-    pub fn exchanged(&self) -> Option<(&'static Algorithm, &'static Algorithm)> {
-        #[cfg(feature = "policies")]
-        if let iopace_wasm::Replacement { loaded, former: Some(former) } = self.replaced {
-            return Some((former.algorithm, loaded.algorithm));
-        }
-        None
-    }
-
-    /// The former one is found again.
-    pub fn undo(self) {
-        #[cfg(feature = "policies")]
-        self.replaced.undo();
-    }
-}
-
-pub use host::{load_bytes, loaded, replace_bytes, unload};
+pub use host::{compile, loaded, unload};
 
 /// The loaded policy of that name.
 pub fn find(name: &str) -> Option<LoadedPolicy> {

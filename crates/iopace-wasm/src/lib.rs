@@ -35,5 +35,7 @@ mod tests;
 mod text;
 
 pub use error::{LoadError, Problem, UnloadError};
-pub use loaded::{Caching, Loaded, Replacement, load, load_bytes, loaded, replace_bytes, unload};
+pub use loaded::{
+    Caching, Compiled, Loaded, Replacement, load, load_bytes, loaded, replace_bytes, unload,
+};
 pub use sandbox::{LogLine, on_log};

@@ -13,6 +13,7 @@ use iopace_core::sched::{
 };
 use iopace_core::time::Nanos;
 use sha2::{Digest, Sha256};
+use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +58,7 @@ fn known() -> MutexGuard<'static, Known> {
 /// The file, the place in it and the remedy; nothing is changed then.
 pub fn load(path: &Path) -> Result<&'static Loaded, LoadError> {
     let bytes = read::module(path).map_err(|problem| error(path, problem))?;
-    let cache = CodeCache::open();
-    load_from(path, &bytes, cache.as_ref(), OfItsName::Stays).map(|done| done.loaded)
+    load_bytes(path, &bytes, Caching::OfUser)
 }
 
 /// The fate of a policy that is loaded under the same name with other contents.
@@ -75,20 +75,27 @@ enum OfItsName {
 pub struct Replacement {
     /// The new one.
     pub loaded: &'static Loaded,
-    /// The one that it has replaced, which is not found any more; none if there was none, or if it
-    /// has the same contents.
+    /// The one that was found by its name before; itself if it has the same contents.
     pub former: Option<&'static Loaded>,
 }
 
 impl Replacement {
-    /// Puts the former one back; the new one is not found any more.
+    /// All is found as it was before; what was loaded or unloaded since then stays so.
     pub fn undo(self) {
         let Replacement { loaded, former } = self;
         let mut known = known();
-        let is_current = known.current.iter().any(|current| std::ptr::eq(*current, loaded));
-        let Some(former) = former.filter(|_| is_current) else { return };
-        if sched::replace(former.algorithm).is_ok() {
-            known.put(former);
+        let place = known.current.iter().position(|current| std::ptr::eq(*current, loaded));
+        let Some(place) = place else { return };
+        match former {
+            Some(former) => {
+                if sched::replace(former.algorithm).is_ok() {
+                    known.current[place] = former;
+                }
+            }
+            None => {
+                sched::remove(loaded.algorithm.name);
+                known.current.remove(place);
+            }
         }
     }
 }
@@ -111,8 +118,7 @@ pub fn load_bytes(
     bytes: &[u8],
     caching: Caching,
 ) -> Result<&'static Loaded, LoadError> {
-    let cache = cache(caching);
-    load_from(path, bytes, cache.as_ref(), OfItsName::Stays).map(|done| done.loaded)
+    Compiled::new(path, bytes, caching)?.load()
 }
 
 /// The same in the place of what is loaded under its name, if anything is. Devices that have the
@@ -125,40 +131,80 @@ pub fn replace_bytes(
     bytes: &[u8],
     caching: Caching,
 ) -> Result<Replacement, LoadError> {
-    let cache = cache(caching);
-    load_from(path, bytes, cache.as_ref(), OfItsName::Goes)
+    Compiled::new(path, bytes, caching)?.replace()
 }
 
-fn cache(caching: Caching) -> Option<CodeCache> {
-    if caching == Caching::OfUser { CodeCache::open() } else { None }
+/// A module that is compiled, and not found by its name yet: compiling takes long, the rest does
+/// not.
+pub struct Compiled {
+    path: PathBuf,
+    digest: String,
+    /// Bytes of the file.
+    size: usize,
+    /// The module, and whether its code was in the cache; none if it was loaded before.
+    module: Option<(Module, bool)>,
 }
 
-fn load_from(
-    path: &Path,
-    bytes: &[u8],
-    cache: Option<&CodeCache>,
-    other: OfItsName,
-) -> Result<Replacement, LoadError> {
-    if bytes.len() > MODULE_BYTES_MAX {
-        return Err(error(path, Problem::TooLarge(bytes.len() as u64)));
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compiled { path, digest, size, .. } = self;
+        write!(f, "Compiled({}, {size} bytes, {digest})", path.display())
     }
-    let digest = hexadecimal(&Sha256::digest(bytes));
-    let again = known().again(path, &digest, other);
-    if let Some(again) = again {
-        return again.map_err(|problem| error(path, problem));
+}
+
+impl Compiled {
+    /// Compiles the contents of a file; `path` is the name of their place.
+    ///
+    /// # Errors
+    /// As [`load`], but for a name that is taken.
+    pub fn new(path: &Path, bytes: &[u8], caching: Caching) -> Result<Compiled, LoadError> {
+        let size = bytes.len();
+        if size > MODULE_BYTES_MAX {
+            return Err(error(path, Problem::TooLarge(size as u64)));
+        }
+        let digest = hexadecimal(&Sha256::digest(bytes));
+        let is_known = known().all.iter().any(|loaded| loaded.digest == digest);
+        let module = match is_known {
+            true => None,
+            false => {
+                let cache = if caching == Caching::OfUser { CodeCache::open() } else { None };
+                let compiled = compile(bytes, cache.as_ref());
+                Some(compiled.map_err(|problem| error(path, problem))?)
+            }
+        };
+        Ok(Compiled { path: path.to_owned(), digest, size, module })
     }
-    let (module, was_cached) = compile(bytes, cache).map_err(|problem| error(path, problem))?;
-    let mut known = known();
-    // Another thread may have loaded it meanwhile.
-    if let Some(again) = known.again(path, &digest, other) {
-        return again.map_err(|problem| error(path, problem));
+
+    /// Makes it a scheduler of the registry.
+    ///
+    /// # Errors
+    /// Its name is taken; nothing is changed then.
+    pub fn load(self) -> Result<&'static Loaded, LoadError> {
+        self.enter(OfItsName::Stays).map(|done| done.loaded)
     }
-    known.may_have(&module.description.name, other).map_err(|problem| error(path, problem))?;
-    let version = leak(&module.description.version);
-    let algorithm = algorithm(Arc::new(module));
-    let (path, size) = (path.to_owned(), bytes.len());
-    let loaded = Loaded { algorithm, version, digest, path, size, was_cached };
-    known.enter(loaded, other).map_err(|(path, problem)| LoadError { path, problem })
+
+    /// The same in the place of what is loaded under its name, as [`replace_bytes`].
+    ///
+    /// # Errors
+    /// Its name is that of a scheduler that is built in; nothing is changed then.
+    pub fn replace(self) -> Result<Replacement, LoadError> {
+        self.enter(OfItsName::Goes)
+    }
+
+    fn enter(self, other: OfItsName) -> Result<Replacement, LoadError> {
+        let Compiled { path, digest, size, module } = self;
+        let mut known = known();
+        // It was loaded before, maybe by another thread meanwhile.
+        if let Some(again) = known.again(&path, &digest, other) {
+            return again.map_err(|problem| error(&path, problem));
+        }
+        let (module, was_cached) = module.expect("what was ever loaded is known for good");
+        known.may_have(&module.description.name, other).map_err(|problem| error(&path, problem))?;
+        let version = leak(&module.description.version);
+        let algorithm = algorithm(Arc::new(module));
+        let loaded = Loaded { algorithm, version, digest, path, size, was_cached };
+        known.enter(loaded, other).map_err(|(path, problem)| LoadError { path, problem })
+    }
 }
 
 /// Compiles it on a thread of its own, as that of the caller may have a small stack.
@@ -213,7 +259,7 @@ impl Known {
         other: OfItsName,
     ) -> Option<Result<Replacement, Problem>> {
         if let Some(loaded) = self.current.iter().find(|loaded| loaded.digest == digest) {
-            return Some(Ok(Replacement { loaded, former: None }));
+            return Some(Ok(Replacement { loaded, former: Some(loaded) }));
         }
         let mut before = self.all.iter().filter(|loaded| loaded.digest == digest);
         let any = *before.next()?;

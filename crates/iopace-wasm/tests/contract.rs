@@ -217,7 +217,8 @@ fn one_is_loaded_in_the_place_of_another() {
     let bytes = module(&[("oldest", "replaced")]);
     let first = replace("a.wasm", &bytes).expect("good");
     assert!(first.former.is_none(), "there was none");
-    assert!(replace("a.wasm", &bytes).expect("the same").former.is_none());
+    let same = replace("a.wasm", &bytes).expect("the same");
+    assert!(same.former.is_some_and(|former| std::ptr::eq(former, first.loaded)));
     let other = module(&[("oldest", "replaced"), ("0.1.0", "0.2.0")]);
     let second = replace("b.wasm", &other).expect("in its place");
     assert!(second.former.is_some_and(|former| std::ptr::eq(former, first.loaded)));
@@ -230,6 +231,7 @@ fn one_is_loaded_in_the_place_of_another() {
     };
     assert!(is_found(second.loaded));
     second.undo();
+    same.undo();
     assert!(is_found(first.loaded));
     // It is known already, and comes back.
     let again = replace("b.wasm", &other).expect("in its place");
@@ -240,6 +242,10 @@ fn one_is_loaded_in_the_place_of_another() {
     unload("replaced").expect("it is loaded");
     again.undo();
     assert!(sched::find("replaced").is_none(), "it was unloaded meanwhile");
+    let anew = replace("b.wasm", &other).expect("the name is free");
+    assert!(anew.former.is_none() && is_found(anew.loaded));
+    anew.undo();
+    assert!(sched::find("replaced").is_none(), "there was none before");
 }
 
 #[test]

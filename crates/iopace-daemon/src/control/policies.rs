@@ -2,7 +2,8 @@
 //!
 //! A module comes as bytes: whoever sends it has read its file with rights of their own, and the
 //! daemon opens no path that somebody else names. It is compiled on a thread of its own, one at a
-//! time; requests and other commands go on meanwhile.
+//! time; requests and other commands go on meanwhile. All else is done on the thread of the control
+//! API, as every change is.
 
 use super::Controlled;
 use super::admission::Guest;
@@ -11,13 +12,13 @@ use super::shared::{Body, body};
 use super::shared::{Name, Shared, Subject, find, name_in, words};
 use crate::api::{DeviceReport, LoadedPolicy, PaceChange, PolicyList, Problem, WindowChange};
 use crate::change;
-use crate::loadable::{self, MODULE_BYTES_MAX, PolicyError};
+use crate::loadable::{self, CompiledPolicy, MODULE_BYTES_MAX, PolicyError};
 use crate::report;
 use axum::Extension;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -65,33 +66,30 @@ async fn load(
     })?;
     // It may take longer than an answer has.
     guest.stay();
-    let subject = Arc::clone(&shared.subject);
-    let loaded = tokio::task::spawn_blocking(move || {
+    let compiled = tokio::task::spawn_blocking(move || {
         // The client may have gone away meanwhile: the next one waits for the end of this.
-        let loaded = match is_replacing {
-            true => replace(&*subject, &path, &module),
-            false => loadable::load_bytes(&path, &module).map_err(Refused::from),
-        };
-        drop(turn);
-        loaded
+        (loadable::compile(&path, &module), turn)
     });
-    let loaded = loaded.await.map_err(|error| {
+    let (compiled, _turn) = compiled.await.map_err(|error| {
         let error = format!("the policy cannot be loaded: {error}");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
     })?;
-    Ok(Answer(loaded?))
+    // Nothing is awaited from here on: nobody changes a device meanwhile.
+    match is_replacing {
+        true => replace(&*shared.subject, compiled?).map(Answer),
+        false => Ok(Answer(compiled?.load()?)),
+    }
 }
 
 /// Loads a policy in the place of the one of its name, on the devices that have that as well.
 ///
 /// # Errors
-/// It cannot be loaded, or does not start on one of them; nothing is changed then.
-fn replace(subject: &dyn Controlled, path: &Path, module: &[u8]) -> Result<LoadedPolicy, Refused> {
-    let replacement = loadable::replace_bytes(path, module)?;
+/// Its name is taken, or it does not start on one of them; nothing is changed then.
+fn replace(subject: &dyn Controlled, compiled: CompiledPolicy) -> Result<LoadedPolicy, Refused> {
+    let replacement = compiled.replace()?;
     let policy = replacement.policy.clone();
-    if let Some((former, new)) = replacement.exchanged()
-        && let Err(refusal) = change::exchange_policy(&subject.devices(), former, new)
-    {
+    let exchanged = change::exchange_policy(&subject.devices(), replacement.algorithm());
+    if let Err(refusal) = exchanged {
         replacement.undo();
         return Err(refusal.into());
     }
