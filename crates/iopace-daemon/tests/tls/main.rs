@@ -13,11 +13,12 @@ use iopace_daemon::tls::TlsMode;
 use iopace_daemon::{Rule, Rules};
 use iopace_nbd::client::{Client, Wanted, encode_request};
 use iopace_nbd::wire;
+use iopace_suites::random::Random;
 use rcgen::SerialNumber;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
-use support::{Random, Running, wait_for};
+use support::{Running, wait_for};
 use tempfile::TempDir;
 
 const SIZE: u64 = 64 << 20;

@@ -1,9 +1,10 @@
 //! Programs of others as encrypted clients, where they are installed (`make setup`).
 
 use crate::certificates::{Authority, write};
-use crate::support::{Random, Running};
+use crate::support::Running;
 use iopace_daemon::config::{Backend, Listen};
 use iopace_daemon::tls::TlsMode;
+use iopace_suites::random::Random;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
