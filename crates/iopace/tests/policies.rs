@@ -149,7 +149,7 @@ fn a_policy_that_loops_or_breaks_off_is_replaced_and_told() {
     ];
     for (name, code, fault) in bad {
         let file = module(&place, name, &modules::popping(name, code));
-        done(place.run(&["sched", "insert", "-a", &file]));
+        done(place.run(&["sched", "insert", "-a", &file, "--set", "limit=5"]));
         until("fifo takes over", || device(&place)["scheduler"]["algorithm"] == "fifo");
         goes_on(&place);
         let told = format!("scheduler {name} {fault}: replaced by fifo");
@@ -161,17 +161,24 @@ fn a_policy_that_loops_or_breaks_off_is_replaced_and_told() {
         let state = format!("fifo (in the place of {name}, which failed)\n");
         assert!(status.contains(&state) && status.contains(&told), "{status}");
         assert_eq!(device(&place)["scheduler"]["failed"]["name"], name);
-        // It is mended, and comes back.
+        // The same once more fails once more.
+        let (status, error) = refused(&place, &["sched", "load", "--replace", &file]);
+        assert_eq!(status, Some(1));
+        let why = format!("policy '{name}' is loaded and failed on device 'ssd-nvme'");
+        assert!(error.contains(&why) && error.contains(fault), "{error}");
+        assert_eq!(device(&place)["scheduler"]["failed"]["name"], name);
+        // It is mended, and comes back with its parameters, be it unloaded meanwhile.
+        done(place.run(&["sched", "unload", name]));
         let good = module(&place, "good", &named(name));
         let ran = done(place.run(&["sched", "load", "--replace", &good]));
-        assert!(ran.out.contains(&format!("scheduler {name} (inserted)")), "{}", ran.out);
+        assert!(ran.out.contains(&format!("scheduler {name} (inserted): limit=5")), "{}", ran.out);
         assert!(device(&place)["scheduler"]["failed"].is_null());
         goes_on(&place);
         done(place.run(&["sched", "destroy"]));
         done(place.run(&["sched", "unload", name]));
         assert!(!place.run(&["explain", "ssd-nvme"]).out.contains("failed"));
     }
-    assert_eq!(device(&place)["failed_over_count"], 2);
+    assert_eq!(device(&place)["failed_over_count"], 4);
     assert_eq!(serving.end_by(Signal::TERM).status, Some(0));
 }
 

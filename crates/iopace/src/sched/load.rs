@@ -5,11 +5,20 @@ use crate::configuration::Saver;
 use crate::output::{Failure, Format, print, print_json};
 use crate::paths::controls;
 use crate::running::{Sought, ask_all, daemon};
-use iopace_daemon::api::{LoadedPolicy, SchedulerSpec};
+use iopace_daemon::api::{DeviceReport, FailedReport, LoadedPolicy, SchedulerSpec};
 use iopace_daemon::control::{Client, ClientError};
 use iopace_daemon::loadable;
 use serde::Serialize;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// So often is looked whether a new build has failed: in all for 0.2 s, in which a busy device has
+/// had some requests of any disk, and nobody minds the wait.
+const LOOKS_COUNT: u32 = 10;
+
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The file of a policy, read with the rights of whoever asks.
 #[derive(Debug)]
@@ -58,7 +67,8 @@ impl PolicyModule {
 /// Carries out `iopace sched load`.
 ///
 /// # Errors
-/// A file that cannot be read, no daemon, or a refusal, with what would be right.
+/// A file that cannot be read, no daemon, or a refusal, with what would be right; or the policy is
+/// loaded and has failed on a device.
 pub fn load(args: &LoadArgs) -> Result<(), Failure> {
     let LoadArgs { file, replace, daemon: of, keep } = args;
     let module = PolicyModule::read(file)?;
@@ -72,18 +82,57 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
             false => document.add_policy(&loaded),
         })?;
     }
-    let next = next(&client, &loaded.name);
+    let devices = match replace {
+        true => devices_after(&client, &loaded.name),
+        false => client.devices().unwrap_or_default(),
+    };
     done(of, &loaded, || {
         let LoadedPolicy { name, summary, .. } = &loaded;
+        let next = next(&devices, name);
         format!("{name}: {summary}\n  loaded: {}\n{next}", loaded.words())
+    })?;
+    match failures(&devices, &loaded.name).next().filter(|_| *replace) {
+        None => Ok(()),
+        Some((device, failed)) => Err(Failure::new(format!(
+            "policy '{}' is loaded and failed on device '{}', where fifo stands in for it: {}; \
+             mend it and load it again with --replace, or take it out ('iopace sched destroy {}')",
+            loaded.name, device.name, failed.text, device.name
+        ))),
+    }
+}
+
+/// The devices a moment after a new build came to them: time for the first requests of busy ones.
+fn devices_after(client: &Client, policy: &str) -> Vec<DeviceReport> {
+    for _ in 0..LOOKS_COUNT {
+        let devices = client.devices().unwrap_or_default();
+        let has_it = |device: &DeviceReport| device.scheduler.algorithm == policy;
+        if failures(&devices, policy).next().is_some() || !devices.iter().any(has_it) {
+            return devices;
+        }
+        // SLEEP: no answer tells when the first request has come.
+        thread::sleep(LOOK_EVERY);
+    }
+    client.devices().unwrap_or_default()
+}
+
+/// The devices where fifo stands in for a policy that failed.
+fn failures<'a>(
+    devices: &'a [DeviceReport],
+    policy: &str,
+) -> impl Iterator<Item = (&'a DeviceReport, &'a FailedReport)> {
+    devices.iter().filter_map(move |device| {
+        let failed = device.scheduler.failed.as_ref();
+        failed.filter(|failed| failed.name == policy).map(|failed| (device, failed))
     })
 }
 
-/// The devices that have a policy, or how one gets it.
-fn next(client: &Client, policy: &str) -> String {
-    let devices = client.devices().unwrap_or_default();
-    let having = devices.iter().filter(|device| device.scheduler.algorithm == policy);
-    let lines: String = having.map(super::show::in_force).collect();
+/// The devices that have a policy, or where it failed, or how one gets it.
+fn next(devices: &[DeviceReport], policy: &str) -> String {
+    let failed: Vec<&str> = failures(devices, policy).map(|(device, _)| &*device.name).collect();
+    let concerned = devices
+        .iter()
+        .filter(|device| device.scheduler.algorithm == policy || failed.contains(&&*device.name));
+    let lines: String = concerned.map(super::show::in_force).collect();
     match lines.is_empty() {
         true => format!("next: iopace sched insert -a {policy}\n"),
         false => lines,
