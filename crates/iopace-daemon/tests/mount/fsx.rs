@@ -1,10 +1,10 @@
 //! Random operations on a file of a mount and on a plain one beside it: the same results.
 
-use crate::support::Random;
 use crate::{Mounted, emulate};
 use iopace_core::engine::Control;
 use iopace_core::sched;
 use iopace_core::units::Bytes;
+use iopace_suites::random::Random;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use std::fs::File;
