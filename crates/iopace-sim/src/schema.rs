@@ -68,6 +68,22 @@ fn rules(all: &[Key]) -> Vec<Value> {
         });
         return kinds.collect();
     }
+    // The parameters of a scheduler that is built in are known; a file brings its own.
+    let with_own = |key: &str| -> Vec<Value> {
+        let rules = sched::REGISTRY.iter().map(|algorithm| {
+            let own: Map<String, Value> =
+                algorithm.params.iter().map(|spec| (spec.name.into(), json!({}))).collect();
+            let set = json!({ "properties": own, "additionalProperties": false });
+            when(key, algorithm.name, json!({ "properties": { "set": set } }))
+        });
+        rules.collect()
+    };
+    if std::ptr::eq(all, keys::SCHEDULER) {
+        return with_own("name");
+    }
+    if std::ptr::eq(all, keys::STEP) {
+        return [with_own("insert"), with_own("configure")].concat();
+    }
     if std::ptr::eq(all, keys::CHECK) {
         return vec![
             json!({ "anyOf": [{ "required": ["at_least"] }, { "required": ["at_most"] }] }),

@@ -137,7 +137,7 @@ fn a_scheduler_may_be_a_file_with_parameters_of_its_own() {
     let good =
         STORIES.iter().find(|story| story.name == "exchange-under-load").expect("there").text;
     for file in ["./mine.wasm", "mine.wasm", "../policies/mine"] {
-        let own = good.replacen("insert = \"rr\"", &format!("insert = \"{file}\""), 1);
+        let own = good.replacen("configure = \"rr\"", &format!("configure = \"{file}\""), 1);
         let own = own.replacen("wait_ms = 3", "reads_max = 3", 1);
         assert_eq!(legal(&own), Ok(()), "{file}");
         let wrong = own.replacen("reads_max = 3", "reads_max = \"3\"", 1);
@@ -161,6 +161,8 @@ fn what_the_parser_refuses_the_schema_refuses() {
         ("write_percent = 30", "write_percent = 101"),
         ("insert = \"rr\"", "insert = \"cfq\""),
         ("wait_ms = 3", "wait_ms = 3000"),
+        ("wait_ms = 3", "wait_m = 3"),
+        ("wait_ms = 3", "read_expire_ms = 3"),
         ("figure = \"unfinished\"", "figure = \"lost\""),
         ("figure = \"unfinished\"\nat_most = 0", "figure = \"unfinished\""),
     ];
