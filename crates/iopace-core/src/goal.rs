@@ -30,8 +30,8 @@
 //!
 //! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
 //! longer than the goal. While more do, the rate of the program is halved, never below the floor;
-//! while fewer do it grows by an eighth, until it has not held for a while. It does not hold where
-//! nobody else was there for 16 ticks, and does again, as it was, with the first one who comes.
+//! while fewer do it grows by an eighth, until it has not held for a while. It allows twice as much
+//! for each 16 ticks that nobody else was there, and what it was with the first one who comes.
 //! The floor is what the deadline needs, or a 256th of the best rate, or 32 KiB/s: whoever is
 //! throttled to nothing learns nothing. There is no verdict before the first window has ended, nor
 //! where others could not be seen. A program whose best rate is known begins with a 64th of it.

@@ -71,8 +71,8 @@ pub const SCHEDULER_FORGETS: Nanos = Nanos::from_secs(600);
 
 /// The same of a loaded policy, which is code of a stranger.
 ///
-/// The time after which Linux calls a request of a disk lost (the time-out of SCSI disks); with the
-/// tenth of it after which it is looked for again, a program waits for 33 s.
+/// The time after which Linux calls a request of a disk lost (the time-out of SCSI disks). It is
+/// looked for each tenth of that.
 pub const POLICY_FORGETS: Nanos = Nanos::from_secs(30);
 
 /// Longest state dump of a failed scheduler, in bytes: enough for its head and some hundred

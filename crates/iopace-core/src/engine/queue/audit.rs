@@ -14,8 +14,10 @@
 //! of a starved request, so that it is paid once in [`SCHEDULER_FORGETS`] at most.
 //!
 //! # Limits
-//! The device is held up while step 2 lasts: some microseconds for each request in a loaded policy,
-//! and up to the fuel of a call for each in one that wastes it.
+//! The device is held up while step 2 lasts: some microseconds for each question to a loaded policy,
+//! and the fuel of a call for each in one that wastes it. Such a one is asked
+//! [`QUESTIONS_OF_POLICY`] times at most; where more is queued, it is made anew without a verdict,
+//! which gives it what it has lost again.
 
 use super::Queue;
 use crate::engine::context::Context;
@@ -27,11 +29,20 @@ use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
 use std::collections::BTreeSet;
 
-/// Most questions of step 2, for each queued request, and in all for a short queue. A scheduler
-/// that keeps the disk idle for a task before nearly every request is asked twice for each.
+/// Most questions of step 2 to a compiled-in scheduler, for each queued request, and in all for a
+/// short queue. One that keeps the disk idle for a task before nearly every request is asked twice
+/// for each.
 const QUESTIONS_PER_REQUEST: usize = 4;
 /// See [`QUESTIONS_PER_REQUEST`].
 const QUESTIONS_MIN: usize = 256;
+
+/// Most questions to a loaded policy: one that wastes its fuel takes some 10 ms for each, and holds
+/// the device up for a few seconds in [`SCHEDULER_FORGETS`].
+const QUESTIONS_OF_POLICY: usize = 256;
+
+/// The first step by which time goes on for a scheduler that holds back; twice as much each time, so
+/// that the bound of a stall is reached in ten questions, however small its own steps are.
+const STEP: Nanos = Nanos::from_millis(1);
 
 /// The time for which a request may be passed over before the scheduler is under suspicion.
 fn bound(algorithm: &'static Algorithm) -> Nanos {
@@ -81,12 +92,12 @@ impl Queue {
         self.table.entries().any(is_passed_over)
     }
 
-    /// Asks the scheduler for all that is queued; it is spent then. One that takes too many
-    /// questions is not refuted.
+    /// Asks the scheduler for all that is queued; it is spent then. Whether it has given all: one
+    /// that takes too many questions is not refuted.
     ///
     /// # Errors
     /// It has lost some of it, or has failed in another way.
-    fn ask_for_all(&mut self, mut now: Instant) -> Result<(), Fault> {
+    pub(in crate::engine) fn ask_for_all(&mut self, mut now: Instant) -> Result<bool, Fault> {
         let Queue { table, sched, epoch, .. } = self;
         let is_its_own = |entry: &Entry| {
             matches!(entry.state(), RequestState::InFlight | RequestState::Joined)
@@ -96,24 +107,30 @@ impl Queue {
             sched.on_done(now, id, &table[id], true)?;
         }
         let mut left: BTreeSet<RequestId> = table.queued().into_iter().collect();
-        let mut held_since = now;
-        for _ in 0..QUESTIONS_MIN.max(QUESTIONS_PER_REQUEST * left.len()) {
+        let (mut held_since, mut step) = (now, STEP);
+        let most = match is_built_in(sched.algorithm) {
+            true => QUESTIONS_MIN.max(QUESTIONS_PER_REQUEST * left.len()),
+            false => QUESTIONS_OF_POLICY,
+        };
+        for _ in 0..most {
             if left.is_empty() {
                 break;
             }
             match sched.pop(now, table)? {
                 Pop::Ready(id) | Pop::Last(id, _) if left.remove(&id) => {
                     sched.on_done(now, id, &table[id], true)?;
-                    held_since = now;
+                    (held_since, step) = (now, STEP);
                 }
                 Pop::Ready(_) | Pop::Last(..) => return Err(Fault::Invented),
+                // It may always be asked later than it has said.
                 Pop::At(at, _) if at.since(held_since) <= SCHEDULER_STALL => {
-                    now = at.max(now + Nanos(1));
+                    now = at.max(now + step);
+                    step = step.times(2);
                 }
                 Pop::At(..) => return Err(Fault::Stalled),
                 Pop::Empty => return Err(Fault::Forgot),
             }
         }
-        Ok(())
+        Ok(left.is_empty())
     }
 }

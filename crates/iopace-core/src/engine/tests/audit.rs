@@ -2,6 +2,7 @@
 //! not taken for lost.
 
 use super::*;
+use crate::group::{Class, Settings};
 use crate::limits::{POLICY_FORGETS, SCHEDULER_FORGETS};
 use crate::table::Request;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,18 +28,21 @@ enum Wrong {
     Loses,
     /// The same, and it never says that it has nothing.
     LosesAndWaits,
+    /// The same, and it says so for a millisecond at a time.
+    LosesAndPolls,
 }
 
 impl Scheduler for TwoQueues {
     fn push(&mut self, _now: Instant, id: RequestId, table: &Table) {
         match self.wrong {
             Wrong::Starves if table[id].task() == TaskId(0) => self.starved.push_back(id),
-            Wrong::Loses | Wrong::LosesAndWaits if id.sequence() == 3 => self.lost.push_back(id),
+            Wrong::Starves => self.served.push_back(id),
+            _ if id.sequence() == 3 => self.lost.push_back(id),
             _ => self.served.push_back(id),
         }
     }
 
-    fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
+    fn pop(&mut self, now: Instant, _table: &Table) -> Pop {
         if self.is_busy {
             return Pop::At(Instant::NEVER, Reason::Turn);
         }
@@ -47,8 +51,11 @@ impl Scheduler for TwoQueues {
                 self.is_busy = true;
                 Pop::Ready(id)
             }
-            None if self.wrong == Wrong::LosesAndWaits => Pop::At(Instant::NEVER, Reason::Turn),
-            None => Pop::Empty,
+            None => match self.wrong {
+                Wrong::LosesAndWaits => Pop::At(Instant::NEVER, Reason::Turn),
+                Wrong::LosesAndPolls => Pop::At(now + Nanos::from_millis(1), Reason::Turn),
+                Wrong::Starves | Wrong::Loses => Pop::Empty,
+            },
         }
     }
 
@@ -73,6 +80,7 @@ const TWO_QUEUES: Algorithm = Algorithm {
 static STARVES: Algorithm = TWO_QUEUES;
 static LOSES: Algorithm = Algorithm { build: &|_| two_queues(Wrong::Loses), ..TWO_QUEUES };
 static WAITS: Algorithm = Algorithm { build: &|_| two_queues(Wrong::LosesAndWaits), ..TWO_QUEUES };
+static POLLS: Algorithm = Algorithm { build: &|_| two_queues(Wrong::LosesAndPolls), ..TWO_QUEUES };
 
 /// A disk that takes a second for each request.
 struct Slow {
@@ -128,7 +136,8 @@ impl Slow {
 
 #[test]
 fn p4_what_a_policy_has_lost_is_found_while_there_is_always_more() {
-    for (algorithm, fault) in [(&LOSES, Fault::Forgot), (&WAITS, Fault::Stalled)] {
+    let wrong = [(&LOSES, Fault::Forgot), (&WAITS, Fault::Stalled), (&POLLS, Fault::Stalled)];
+    for (algorithm, fault) in wrong {
         let mut disk = Slow::new(algorithm);
         (0..9).for_each(|tag| disk.send(tag));
         disk.serve_beside_others(60);
@@ -171,4 +180,36 @@ fn p4_a_slow_disk_raises_no_suspicion() {
         disk.serve_beside_others(10);
     }
     assert_eq!((disk.failures.len(), disk.engine.stats().exchanged_count), (0, 1));
+}
+
+/// The queue of a scheduler with requests of three tasks in runs that can be merged, one task in a
+/// group of its own and one in an idle group, some of them and a flush at the disk.
+fn mixed(algorithm: &'static Algorithm, merge_max: Bytes) -> (Engine, usize) {
+    let base = Config { merge_max, ..config(algorithm, 2_048, 4) };
+    let mut engine = Engine::new(base);
+    let idle = Settings { class: Class::Idle, ..Settings::default() };
+    for (group, settings) in [(1, Settings::default()), (2, idle)] {
+        let control = Control::SetGroup(GroupId(group), GroupId::ROOT, settings);
+        engine.control(Instant(0), control).expect("a group may always be set");
+        drain(&mut engine, Instant(0));
+    }
+    for tag in 0..180 {
+        let op = if tag < 90 { Op::Read } else { Op::Write };
+        let request = submit(tag, op, ((tag % 3) << 30) | ((tag / 3) << 12));
+        send(&mut engine, tag, Submit { group: GroupId(tag as u32 % 3), ..request });
+    }
+    send(&mut engine, 200, submit(200, Op::Flush, 0));
+    let queued = engine.status().queued_count;
+    (engine, queued)
+}
+
+#[test]
+fn p4_no_scheduler_of_the_registry_is_taken_for_one_that_loses() {
+    for algorithm in sched::REGISTRY {
+        for merge_max in [Bytes::ZERO, Bytes::from_kib(64)] {
+            let (mut engine, queued) = mixed(algorithm, merge_max);
+            assert!(queued >= 5, "{}: {queued}", algorithm.name);
+            assert_eq!(engine.queue.ask_for_all(Instant(300)), Ok(true), "{}", algorithm.name);
+        }
+    }
 }
