@@ -169,9 +169,13 @@ pub const FUSE_DIRECT_READ_MIN: u32 = 64 << 10;
 /// through the cache.
 pub const PAST_CACHE_FILES_MAX: usize = 256;
 
-/// Read-ahead of a mount: two of its largest requests, so that the disk has one while the other is
-/// copied. Below the mount nothing is read ahead, so that all of it is asked for at the device.
+/// Most read-ahead of a mount, and what it begins with: two of its largest requests, so that the
+/// disk has one while the other is copied. Below the mount nothing is read ahead, so that all of it
+/// is asked for at the device.
 pub const FUSE_READ_AHEAD_KB: u32 = 2048;
+
+/// Least read-ahead of a mount, however slow the disk is: the kernel's default for a disk.
+pub const FUSE_READ_AHEAD_MIN_KB: u32 = 128;
 
 /// The same for exports that are shown as files: what the queue of a loop device holds. Each holds
 /// at most 1 MiB of memory, so a loop device no more than 128 MiB.

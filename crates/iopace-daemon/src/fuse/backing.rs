@@ -4,6 +4,7 @@ use super::file_spaces::FileSpaces;
 use super::inflight_operations::InflightOperations;
 use super::layout::Layout;
 use super::pending_replies::PendingReplies;
+use super::read_ahead::ReadAhead;
 use super::scheduled::{Placement, Scheduled};
 use super::tree::{Options, Tree};
 use super::watch::Watch;
@@ -37,6 +38,7 @@ pub(crate) struct Backing {
     memory_max: u64,
     /// Looks after it once it is mounted.
     watch: OnceLock<Watch>,
+    read_ahead: Arc<ReadAhead>,
 }
 
 impl Backing {
@@ -68,8 +70,17 @@ impl Backing {
         };
         let inflight = Arc::new(InflightOperations::default());
         let pending = Arc::new(PendingReplies::new(&inflight));
-        let (passed_count, watch) = (Arc::default(), OnceLock::new());
-        Ok(Backing { device, placement, pending, inflight, passed_count, memory_max, watch })
+        let (passed_count, watch, read_ahead) = Default::default();
+        Ok(Backing {
+            device,
+            placement,
+            pending,
+            inflight,
+            passed_count,
+            memory_max,
+            watch,
+            read_ahead,
+        })
     }
 
     /// The file system over it; `root` is the directory itself.
@@ -83,11 +94,13 @@ impl Backing {
         };
         let (pending, device) = (Arc::clone(&self.pending), Arc::downgrade(&self.device));
         let callers = Arc::clone(&who);
-        let (capped, proc) = (Weak::clone(&device), who.proc());
+        let (swept, proc) = (Weak::clone(&device), who.proc());
+        let read_ahead = Arc::clone(&self.read_ahead);
         let sweep = move || {
             callers.sweep();
-            if let Some(device) = capped.upgrade() {
+            if let Some(device) = swept.upgrade() {
                 caps::forget_ended(&*device, &*proc);
+                read_ahead.look(&*device);
             }
         };
         let inflight = Arc::clone(&self.inflight);
@@ -100,9 +113,12 @@ impl Backing {
         Tree::new(root, (Arc::new(data), inflight), options)
     }
 
-    /// Whether its files are on an emulated disk.
-    pub(crate) fn is_emulated(&self) -> bool {
-        matches!(self.placement, Placement::Emulated(_))
+    /// It is mounted, with this device number: from now on the kernel's read-ahead goes by the disk.
+    /// That of an emulated one stays the kernel's own, as for a disk without iopace.
+    pub(crate) fn mounted_as(&self, device: (u32, u32)) {
+        if matches!(self.placement, Placement::Real(_)) {
+            self.read_ahead.begin(device);
+        }
     }
 
     /// How many files are kept open until what was written to them is on the disk.

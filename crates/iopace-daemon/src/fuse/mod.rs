@@ -25,6 +25,7 @@ mod layout;
 pub mod mounting;
 pub mod mounts;
 pub(crate) mod pending_replies;
+mod read_ahead;
 pub mod record;
 mod scheduled;
 pub(crate) mod session;

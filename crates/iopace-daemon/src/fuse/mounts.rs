@@ -28,7 +28,6 @@ use crate::clock;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
 use crate::device::Device;
 use crate::groups::Groups;
-use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::mount_table;
 use crate::rules::Rules;
 use crate::runtime_files::Kept;
@@ -272,11 +271,8 @@ fn start_one(
         }
     };
     let (tree, seen) = (Arc::clone(&served.0), Arc::clone(&served.0));
-    let is_emulated = backing.is_emulated();
     let on_start = |notifier, control, place: &Place| {
-        if !is_emulated {
-            place.read_ahead(FUSE_READ_AHEAD_KB);
-        }
+        backing.mounted_as(place.device);
         let (major, minor) = place.device;
         seen.mounted_as(rustix::fs::makedev(major, minor));
         if let Err(error) = seen.trim_with(notifier, control) {

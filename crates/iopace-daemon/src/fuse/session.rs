@@ -78,15 +78,6 @@ impl Place {
         self.id.unmount(lazily)
     }
 
-    /// Has the kernel read so many KiB ahead through the mount, where it may be told (as root).
-    pub(crate) fn read_ahead(&self, kib: u32) {
-        let (major, minor) = self.device;
-        let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-        if let Err(error) = std::fs::write(path, kib.to_string()) {
-            tracing::debug!(%error, "the kernel's read-ahead stays as it is");
-        }
-    }
-
     /// Out of sight and cut, whatever is under way: no dead mount is left behind.
     pub(crate) fn cut(&self) {
         if self.id.cut().is_ok() {
