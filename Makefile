@@ -89,7 +89,7 @@ etcd: ## etcd on one disk with a dd and a backup, with iopace and without; ARGS=
 field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
 	@scripts/field.sh
 
-guest: ## a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine, cgroup v2 (minutes)
+guest: ## a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine, cgroup v2, a NAS, TLS (minutes)
 	@scripts/guest.sh
 
 fmt: ## format the code

@@ -19,6 +19,11 @@
 #              takes it over, and while it is made
 #   insert     a daemon in front of a volume of LVM whose ext4 is mounted, under fio: inserted,
 #              exchanged, killed and taken out GUEST_ROUNDS (40) times
+#   evening    SQLite commits beside a backup on a slow disk: without iopace, under ionice and bfq,
+#              by `iopace nice` in a mount, and after another boot. GUEST_DISK: its bytes and
+#              requests per second (20971520 120)
+#   vmhost     eleven disks over TLS with QEMU's client, each with a certificate of its own: one
+#              added and resized live, one limited; the daemon restarted and killed meanwhile
 #   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
 #
 # GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
@@ -28,7 +33,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
     echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|govern|" \
-        "machine|ublk|insert|tests]" >&2
+        "machine|ublk|insert|evening|vmhost|tests]" >&2
     exit 2
 }
 format=table
@@ -39,9 +44,10 @@ fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
 all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers govern machine ublk insert
-    tests) ;;
+    evening vmhost tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | containers | govern | machine | ublk | insert | tests) parts=("$1") ;;
+boot | reset | groups | containers | govern | machine | ublk | insert | evening | vmhost | tests)
+    parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -64,11 +70,20 @@ skip() {
 for tool in qemu-system-x86_64 apt-get apt-cache dpkg-deb dmsetup mkfs.ext4 xz; do
     command -v "$tool" >/dev/null || skip "$tool is missing (qemu-system-x86, dmsetup)"
 done
-if ! { command -v fio && command -v strace; } >/dev/null; then
-    case "${parts[*]}" in ublk | insert) skip "fio or strace is missing" ;; esac
-    parts=("${parts[@]/%ublk/}")
-    parts=("${parts[@]/%insert/}")
-fi
+# Leaves parts out, aloud, whose programs are missing: `without PROGRAM PARTS`.
+without() {
+    local part
+    ! command -v "$1" >/dev/null || return 0
+    for part in "${@:2}"; do
+        [ "${parts[*]}" != "$part" ] || skip "$1 is missing"
+        parts=("${parts[@]/#%"$part"/}")
+    done
+}
+without fio ublk insert
+without strace ublk insert
+without sqlite3 evening
+without qemu-io vmhost
+without openssl vmhost
 mkdir -p "$cache/debs" "$cache/run"
 run=$(mktemp -d "$cache/run/XXXXXX")
 guest= daemon=
@@ -149,12 +164,12 @@ initramfs() {
     strip "$root"/bin/iopace* 2>/dev/null || true
     modules=$(echo "$cache"/tree/lib/modules/*)
     for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes loop \
-        inet_diag tcp_diag unix_diag ublk_drv; do
+        inet_diag tcp_diag unix_diag ublk_drv bfq; do
         find "$modules" -name "$module.ko.xz" -exec cp {} "$root/modules/" \;
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/{groups,containers,govern,ublk,insert}.sh "$root/"
+    cp scripts/guest/{groups,containers,govern,ublk,insert,evening,vmhost}.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
@@ -170,6 +185,18 @@ initramfs() {
         mkdir -p "$root"/{bin,lib64}
         put "$cache/tree/usr/sbin/runc" "$cache/tree/usr/bin/crun"
         join containers
+    fi
+    if wanted evening; then
+        mkdir -p "$root"/{bin,lib64}
+        put "$(command -v sqlite3)" "$(command -v tar)"
+        cp /usr/libexec/coreutils/libstdbuf.so "$root/lib64/"
+        join evening
+    fi
+    if wanted vmhost; then
+        mkdir -p "$root"/{bin,lib64}
+        put "$(command -v qemu-io)"
+        certificates "$root/pki"
+        join vmhost
     fi
     if wanted tests; then
         mkdir -p "$root"/{bin,lib64}
@@ -190,7 +217,7 @@ join() {
 # Boots a guest for a job: `boot JOB [OPTIONS]`; its console is in $run/console.
 boot() {
     local disks=() disk files=initramfs
-    [ ! -e "$run/initramfs-$1" ] || files=initramfs-$1
+    [ ! -e "$run/initramfs-${1%-again}" ] || files=initramfs-${1%-again}
     for disk in a b c d; do
         [ -e "$run/$disk" ] || truncate -s 400M "$run/$disk"
         disks+=(-drive "file=$run/$disk,if=virtio,format=raw,cache=writeback")
@@ -316,6 +343,9 @@ governed() {
         -drive "file=$run/slow,if=none,id=slow,format=raw,throttling.iops-total=400"
 }
 
+# shellcheck source=scripts/guest/host.sh
+. scripts/guest/host.sh
+
 # Seconds since a moment in microseconds, with one digit.
 tenths() {
     local tenths=$(((${EPOCHREALTIME/./} - $1) / 100000))
@@ -329,6 +359,8 @@ part() {
     reset) reset ;;
     groups | containers) once "$1" 'SHOW' ;;
     govern) governed ;;
+    evening) evening ;;
+    vmhost) once vmhost 'SHOW' ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
     insert) once insert 'insert:' ;;

@@ -1,6 +1,7 @@
 """The figures of a night: `nightly.sh` calls it.
 
     nightly.py rows                          what tests in Rust print, to figures (standard input)
+    nightly.py guest                         the parts of a guest, to figures (standard input)
     nightly.py page PAGE FOLDER PART...      writes the table of the page
     nightly.py verdict FOLDER PART...        how many hold, and those that do not
 """
@@ -21,6 +22,14 @@ def rows():
         if found:
             name, measured, bound, holds = found.groups()
             figure(name, measured, bound, holds == "true")
+
+
+def guest():
+    told = json.load(sys.stdin)
+    if "skipped" in told:
+        print(f"skipped: {told['skipped']}")
+    for row in told["parts"]:
+        figure(row["part"], row["what"], "what scripts/guest checks", row["result"] == "passed")
 
 
 def figures(folder, parts):
@@ -65,6 +74,8 @@ def main():
     words = sys.argv[1:]
     if words == ["rows"]:
         rows()
+    elif words == ["guest"]:
+        guest()
     elif words[:1] == ["page"] and len(words) > 3:
         page(words[1], words[2], words[3:])
     elif words[:1] == ["verdict"] and len(words) > 2:

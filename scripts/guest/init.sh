@@ -186,6 +186,10 @@ machine() {
 . /ublk.sh
 # shellcheck source=scripts/guest/insert.sh
 . /insert.sh
+# shellcheck source=scripts/guest/evening.sh
+. /evening.sh
+# shellcheck source=scripts/guest/vmhost.sh
+. /vmhost.sh
 
 case $job in
 boot) finish ;;
@@ -195,6 +199,9 @@ govern) govern ;;
 machine) machine ;;
 ublk) ublk ;;
 insert) insert_job ;;
+evening) evening ;;
+evening-again) evening_again ;;
+vmhost) vmhost ;;
 tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)
