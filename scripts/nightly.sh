@@ -7,8 +7,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(rates slots truth writers reader groups verify dashboard field etcd nice package policies evening
-  vmhost)
+parts=(rates slots truth writers reader groups verify dashboard field etcd nice package policies
+  evening vmhost)
 [ $# = 0 ] || parts=("$@")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/iopace-nightly-XXXXXX")
 trap 'rm -rf "$folder"' EXIT

@@ -6,14 +6,16 @@
 evening_span=30
 evening_warm=5
 
-# What one side may be off by without a cause, in percent.
+# Differences without a cause, in percent.
 noise=15
 
-# What lasts: `/etc`, on the first disk. The slow one is at /srv.
+# Disks of the machine: /etc lasts on a fast one, the slow one is at /srv.
 evening_disks() {
     slow=$(grep -lx slow /sys/block/*/serial | cut -d/ -f4)
-    [ -n "$1" ] || mkfs.ext4 -q /dev/vda || wrong "mkfs.ext4"
-    mount -t ext4 /dev/vda /etc || wrong "no /etc"
+    fast=vda
+    [ "$slow" != vda ] || fast=vdb
+    [ -n "$1" ] || mkfs.ext4 -q "/dev/$fast" || wrong "mkfs.ext4"
+    mount -t ext4 "/dev/$fast" /etc || wrong "no /etc"
     echo root:x:0:0::/:/bin/sh >/etc/passwd
     mkdir -p /srv /var/lib
     mount -t ext4 "/dev/$slow" /srv || wrong "the slow disk is not mounted"
@@ -43,8 +45,8 @@ beside() {
         # shellcheck disable=SC2016
         setsid sh -c 'while true; do
                 echo 3 >/proc/sys/vm/drop_caches
-                "$@" | wc -c
-            done' backup "$@" >/run/backed 2>/run/backup &
+                "$@" | cat >/dev/null
+            done' backup "$@" 2>/run/backup &
         reader=$!
         # SLEEP: until the backup has found its speed.
         sleep "$evening_warm"
@@ -58,8 +60,9 @@ beside() {
         # SLEEP: until the last of them is gone.
         while pidof tar >/dev/null; do sleep 0.1; done
     fi
-    echo "SHOW $(printf '%-42s' "$name") $((count / evening_span)).$((count * 10 / evening_span % 10))" \
-        "commits/s, p99 $p99 ms, disk read with $read_kib KiB/s"
+    tenths=$((count * 10 / evening_span))
+    echo "SHOW $(printf '%-42s' "$name") $((tenths / 10)).$((tenths % 10)) commits/s, p99 $p99 ms," \
+        "disk read with $read_kib KiB/s"
 }
 
 # The read-ahead of the mount, in KiB.
@@ -99,8 +102,8 @@ evening() {
     [ "$niced" -ge "$through" ] || wrong "$niced commits by nice, $through without it in the mount"
     [ $((niced * 100)) -ge $((peer * (100 - noise))) ] ||
         wrong "$niced commits by nice, $peer by ionice and bfq"
-    echo "SAID in $evening_span s: $alone commits alone, $plain beside tar, $peer with ionice and bfq," \
-        "$niced by nice"
+    echo "SAID in $evening_span s: $alone commits alone, $plain beside tar, $peer with ionice and" \
+        "bfq, $niced by nice"
 }
 
 # Another boot: what is in /etc has the mount made, and the backup is started as before iopace.
@@ -115,6 +118,6 @@ evening_again() {
         wrong "$count commits after a boot, $niced before"
     iopace unmount /srv || wrong "not unmounted"
     [ "$(sqlite3 /srv/cloud/db 'PRAGMA integrity_check')" = ok ] || wrong "the database is broken"
-    echo "SAID in $evening_span s: $alone commits alone, $plain beside tar, $peer with ionice and bfq," \
-        "$through in a mount, $niced by iopace nice, $count after another boot"
+    echo "SAID in $evening_span s: $alone commits alone, $plain beside tar, $peer with ionice and" \
+        "bfq, $through in a mount, $niced by iopace nice, $count after another boot"
 }

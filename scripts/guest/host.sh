@@ -5,10 +5,11 @@
 # A disk whose name is `slow`, with the file system in $run/slow: bytes and requests per second are
 # those of `GUEST_DISK`. One with a head: 20 MiB/s of files that lie apart, 120 requests/s.
 slow_disk() {
-    local bps iops
+    local bps iops throttled
     read -r bps iops <<<"${GUEST_DISK:-20971520 120}"
+    throttled=throttling.bps-total=$bps,throttling.iops-total=$iops
     echo "-device virtio-blk-pci,drive=slow,serial=slow" \
-        "-drive file=$run/slow,if=none,id=slow,format=raw,throttling.bps-total=$bps,throttling.iops-total=$iops"
+        "-drive file=$run/slow,if=none,id=slow,format=raw,$throttled"
 }
 
 # Its files: photographs, and a directory for a database. Their content is no zeroes, which would

@@ -113,8 +113,8 @@ impl Backing {
         Tree::new(root, (Arc::new(data), inflight), options)
     }
 
-    /// It is mounted, with this device number: from now on the kernel's read-ahead goes by the disk.
-    /// That of an emulated one stays the kernel's own, as for a disk without iopace.
+    /// It is mounted, with this device number: the kernel's read-ahead goes by the disk from now
+    /// on. That of an emulated one stays the kernel's own, as for a disk without iopace.
     pub(crate) fn mounted_as(&self, device: (u32, u32)) {
         if matches!(self.placement, Placement::Real(_)) {
             self.read_ahead.begin(device);
