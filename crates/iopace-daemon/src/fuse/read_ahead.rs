@@ -119,7 +119,7 @@ impl Adaptation {
             return Ok(true);
         }
         self.moved += done.moved();
-        self.busy = self.busy + done.stages.disk.min(now.since(then));
+        self.busy += done.stages.disk.min(now.since(then));
         if self.busy < BUSY_MIN {
             return Ok(true);
         }
