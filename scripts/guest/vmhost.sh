@@ -101,17 +101,30 @@ limited_bytes() {
         awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# The limited machine has 64 KiB/s, within 5 %: `measured WORD`.
+# The limited machine has 64 KiB/s from when it writes, 5 % more at most (three requests within the
+# time that is measured), and 10 % less where it waits for the processor: `measured WORD`. QEMU may
+# wait for 16 s before it looks for a daemon again.
 measured() {
-    begun=$(hundredths)
+    goal=$(($(limited_bytes) + 65536))
+    tries=0
+    until [ "$(limited_bytes)" -ge "$goal" ]; do
+        if [ $((tries += 1)) -gt 120 ]; then
+            wrong "$1: vm3 does not write"
+            return
+        fi
+        # SLEEP: until the next look.
+        sleep 0.5
+    done
+    # Asking takes seconds here: the time is looked at after each answer.
     before=$(limited_bytes)
+    begun=$(hundredths)
     # SLEEP: for as long as is measured.
     sleep 20
     after=$(limited_bytes)
     took=$(($(hundredths) - begun))
     rate=$(((after - before) * 100 / took))
     echo "SHOW $1: vm3 writes $rate bytes/s, may write 65536"
-    { [ "$rate" -ge 62259 ] && [ "$rate" -le 68812 ]; } || wrong "$1: $rate bytes/s of 65536"
+    { [ "$rate" -ge 58982 ] && [ "$rate" -le 68812 ]; } || wrong "$1: $rate bytes/s of 65536"
 }
 
 configuration() {
@@ -166,7 +179,7 @@ upgrades() {
 
 vmhost() {
     # Ten that encrypt without a pause leave an emulated processor nothing for anybody else.
-    verified=0 machines='' think=3000
+    verified=0 machines='' think=2000
     ip link set lo up
     mkdir /vms
     disk /vms
@@ -185,8 +198,6 @@ vmhost() {
     iopace group set /clients/vm3 io.max 'vm3 wbps=64k' --save || wrong "vm3 is not limited"
     machine_of aio_write 3 32 "$limited_blocks" &
     machines="$machines $!"
-    # SLEEP: until it has used what a limit gives at once.
-    sleep 3
     measured "limited"
     added
     upgrades
