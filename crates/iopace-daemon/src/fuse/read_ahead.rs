@@ -19,9 +19,9 @@
 //! opened.
 //!
 //! # Sources
-//! SQLite commits beside `iopace nice tar` on a disk of 20 MiB/s and 120 requests/s, in 12 s (231
-//! alone): 89 with 2 MiB of read-ahead, 123 with 512 KiB, 128 with 128 KiB, by which tar has a
-//! third of its speed. On one of 2 MiB/s: 5 with 2 MiB, 30 with 128 KiB.
+//! SQLite commits beside `iopace nice tar` on a disk of 20 MiB/s and 120 requests/s without a head,
+//! in 12 s (231 alone): 89 with 2 MiB of read-ahead, 123 with 512 KiB, 128 with 128 KiB, by which
+//! tar has a third of its speed. On one of 2 MiB/s: 5 with 2 MiB, 30 with 128 KiB.
 
 use crate::clock;
 use crate::device::Device;
