@@ -76,7 +76,7 @@ without() {
     ! command -v "$1" >/dev/null || return 0
     for part in "${@:2}"; do
         [ "${parts[*]}" != "$part" ] || skip "$1 is missing"
-        parts=("${parts[@]/#%"$part"/}")
+        parts=("${parts[@]/%"$part"/}")
     done
 }
 without fio ublk insert
