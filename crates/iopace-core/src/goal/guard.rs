@@ -23,15 +23,9 @@ pub(super) fn first(goals: &Goals) -> Option<u64> {
 }
 
 impl Controller {
-    /// The rate that the guard allows now; none if it does not hold the program back. It doubles
-    /// with each [`OTHERS_TICKS`] that nobody else was there, and is as before with the next one.
+    /// The rate that the guard allows now; none if it does not hold the program back.
     pub(super) fn guarded(&self) -> Option<u64> {
-        if self.quiet < OTHERS_TICKS {
-            return self.guard;
-        }
-        let doubled = 1_u64.checked_shl(self.quiet / OTHERS_TICKS)?;
-        let rate = self.guard?.saturating_mul(doubled);
-        (rate < self.best.saturating_mul(2)).then_some(rate)
+        self.guard.filter(|_| self.quiet < OTHERS_TICKS)
     }
 
     /// Counts others, and cuts or raises the rate when there are enough of them for a verdict.
