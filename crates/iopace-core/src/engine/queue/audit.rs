@@ -14,8 +14,8 @@
 //! of a starved request, so that it is paid once in [`SCHEDULER_FORGETS`] at most.
 //!
 //! # Limits
-//! The device is held up while step 2 lasts: some microseconds for each question to a loaded policy,
-//! and the fuel of a call for each in one that wastes it. Such a one is asked
+//! The device is held up while step 2 lasts: some microseconds for each question to a loaded
+//! policy, and the fuel of a call for each in one that wastes it. It is asked
 //! [`QUESTIONS_OF_POLICY`] times at most; where more is queued, it is made anew without a verdict,
 //! which gives it what it has lost again.
 
@@ -40,8 +40,8 @@ const QUESTIONS_MIN: usize = 256;
 /// the device up for a few seconds in [`SCHEDULER_FORGETS`].
 const QUESTIONS_OF_POLICY: usize = 256;
 
-/// The first step by which time goes on for a scheduler that holds back; twice as much each time, so
-/// that the bound of a stall is reached in ten questions, however small its own steps are.
+/// The first step by which time goes on for a scheduler that holds back; twice as much each time,
+/// so that the bound of a stall is reached in ten questions, however small its own steps are.
 const STEP: Nanos = Nanos::from_millis(1);
 
 /// The time for which a request may be passed over before the scheduler is under suspicion.
