@@ -31,6 +31,8 @@ pub mod shadow;
 
 pub mod goal;
 
+pub mod cluster;
+
 pub mod request;
 pub mod verdict;
 

@@ -8,12 +8,14 @@
 //! - [`starvation`]: one request beside a stream that never ends.
 //! - [`division`]: the disk's time between two groups.
 //! - [`cost`]: what a request costs, which is measured and has no bound here.
+//! - [`hosts`]: random histories of hosts that share a limit; no suite of a scheduler.
 #![forbid(unsafe_code)]
 
 pub mod chaos;
 pub mod conformance;
 pub mod cost;
 pub mod division;
+pub mod hosts;
 pub mod outcome;
 pub mod random;
 pub mod starvation;
