@@ -27,7 +27,7 @@ pub struct GrantWrite {
     pub all: Option<Revision>,
 }
 
-/// What a host asks of the store.
+/// A question of a host to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Carry this out.
@@ -47,7 +47,7 @@ pub struct GrantRecord {
     pub grant: Allowance,
 }
 
-/// What the store has answered.
+/// The store's answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The write was carried out, with this revision.
@@ -106,7 +106,8 @@ pub struct Holder {
     terms: Terms,
     session: Option<Session>,
     stored: Stored,
-    /// What is used: the store has it for this session, whatever becomes of writes under way.
+    /// The part that is used: the store has it for this session, whatever becomes of writes under
+    /// way.
     granted: Allowance,
     /// The question that is under way, and the number of the last one.
     asked: Option<Question>,
@@ -129,7 +130,7 @@ impl Holder {
         }
     }
 
-    /// What the host may use a second, now: more than the static part only while the session lasts.
+    /// The host's allowance now: more than the static part only while the session lasts.
     pub fn allowed(&self, now: Instant) -> Allowance {
         let granted = if self.has_session(now) { self.granted } else { Allowance(0) };
         Allowance(self.terms.static_part().0 + granted.0)

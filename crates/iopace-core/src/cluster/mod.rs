@@ -52,7 +52,7 @@ use crate::units::scaled;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
-/// What may be used in a second, in whatever a limit is counted: bytes or requests.
+/// An amount that may be used in a second, in whatever a limit is counted: bytes or requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowance(pub u64);
 
@@ -60,7 +60,7 @@ pub struct Allowance(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
-/// What all hosts of a volume know of a limit.
+/// A limit as all hosts of a volume know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The limit of the sum.
@@ -72,13 +72,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What each host may use at any time.
+    /// The part that each host may use at any time.
     pub fn static_part(&self) -> Allowance {
         let all = scaled(self.limit.0, self.static_permille.min(1_000).into(), 1_000);
         Allowance(all / u64::from(self.hosts_max.max(1)))
     }
 
-    /// What may be granted in all.
+    /// The most that all grants may add up to.
     pub fn grantable(&self) -> Allowance {
         Allowance(self.limit.0 - self.static_part().0 * u64::from(self.hosts_max.max(1)))
     }

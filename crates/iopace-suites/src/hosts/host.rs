@@ -27,7 +27,7 @@ pub(super) struct Host {
     asked: Option<(u64, Instant)>,
     /// The grants of all, as it saw them last.
     seen: (Revision, Vec<(usize, Allowance)>),
-    /// What each host wants: published by a way of its own, and never wrong for long.
+    /// The wishes of each host: published by a way of its own, and never wrong for long.
     pub(super) demands: Vec<Demand>,
 }
 
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// What it uses at this instant of its clock, if it has as much to do.
+    /// The amount that it uses at this instant of its clock, if it has as much to do.
     pub(super) fn used(&self, now: Instant) -> Allowance {
         match (self.planted, self.holder.until()) {
             // The grant is used on, whether the session lasts or not.
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// What is due of the limit for it, by the demands of all.
+    /// The part of the limit that is due to it, by the demands of all.
     pub(super) fn due(&self) -> Allowance {
         shares(TERMS.grantable(), &self.demands)[self.number]
     }

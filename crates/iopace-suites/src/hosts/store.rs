@@ -6,7 +6,7 @@ use iopace_core::cluster::{
 use iopace_core::time::{Instant, Nanos};
 use std::collections::BTreeMap;
 
-/// What a host asks, on its way to the store.
+/// A question of a host, on its way to the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     /// A new session.
@@ -19,7 +19,7 @@ pub(super) enum Request {
     All,
 }
 
-/// What comes back.
+/// The answer, on its way back.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     /// The number of the session, which lasts for the usual length.
