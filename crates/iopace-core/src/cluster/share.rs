@@ -6,7 +6,7 @@ use crate::units::scaled;
 /// How a host stands in a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// What it would use in a second if it had all; at least what it uses.
+    /// The amount that it would use in a second if it had all; at least what it uses.
     pub wanted: Allowance,
     /// Its weight among hosts that want more than there is, as of the tasks that wait there; zero
     /// counts as one.

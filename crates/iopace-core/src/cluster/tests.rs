@@ -62,7 +62,7 @@ fn a_grant_is_used_until_the_session_ends_by_its_own_clock() {
     holder.renewed(at(1_000), LENGTH);
     let later = Instant(end + 2 * SECOND.0);
     assert_eq!([Instant(later.0 - 1), later].map(|now| holder.allowed(now).0), [510, 10]);
-    // What has ended is not renewed: the store may have removed the grant.
+    // A session that has ended is not renewed: the store may have removed the grant.
     holder.renewed(later, LENGTH);
     assert_eq!(holder.allowed(later).0, 10);
     assert_eq!(holder.wish(later, Allowance(500), seen(9, 0)), None);

@@ -86,12 +86,12 @@ impl ReadAhead {
     }
 }
 
-/// What is known of the disk since the last decision, and what the kernel was told.
+/// The disk's work since the last decision, and the read-ahead that the kernel was told.
 #[derive(Debug)]
 struct Adaptation {
     /// The kernel's file for it.
     path: PathBuf,
-    /// What was written there last.
+    /// The read-ahead that was written there last.
     kib: u32,
     /// Counts of the device at the last look, and when that was.
     last: (Instant, OpCounts),

@@ -36,14 +36,13 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) struct Store {
     length: Nanos,
+    /// Of the last change or removal of any record.
     revision: Revision,
     opened_count: u64,
     /// By number: the end, by the store's own clock.
     sessions: BTreeMap<SessionId, Instant>,
     /// By host.
     records: BTreeMap<usize, GrantRecord>,
-    /// The revision of the last removal or change of any record.
-    changed: Revision,
 }
 
 impl Store {
@@ -54,7 +53,6 @@ impl Store {
             opened_count: 0,
             sessions: BTreeMap::new(),
             records: BTreeMap::new(),
-            changed: Revision(1),
         }
     }
 
@@ -97,14 +95,13 @@ impl Store {
 
     fn change(&mut self) -> Revision {
         self.revision = Revision(self.revision.0 + 1);
-        self.changed = self.revision;
         self.revision
     }
 
     fn write(&mut self, host: usize, write: GrantWrite) -> Answer {
         let own = self.records.get(&host).copied();
         let is_legal = own.map(|record| record.changed) == write.own
-            && write.all.is_none_or(|all| self.changed <= all)
+            && write.all.is_none_or(|all| self.revision <= all)
             && self.sessions.contains_key(&write.session);
         if !is_legal {
             return Answer::Stands(own);
