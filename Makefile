@@ -48,8 +48,8 @@ install: ## what 'make build' made: binary, mount helpers, manual, completions, 
 deb: build ## a Debian package of it, in target/debian (takes 'cargo install cargo-deb')
 	@scripts/package.sh build $(TARGET_DIR)/release/iopace
 
-demo: ## one minute: two clients on one emulated disk, with and without a scheduler
-	@$(CARGO) run --release -q -p iopace -- demo
+demo: build ## one minute: two clients on one emulated disk, with and without a scheduler
+	@$(TARGET_DIR)/release/iopace demo
 
 check: ## two minutes: format, rules, clippy and unit tests of what changed
 	@scripts/check.sh

@@ -1,7 +1,7 @@
 //! What the demo prints: progress, a table, a chart, what to do next.
 
 use super::{Args, Figures, Format, Mix, SETTLE_TICKS, TICK, load};
-use crate::output::{note, note_over, print};
+use crate::output::{finish, note, note_over, print, seen_width};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use iopace_core::time::Nanos;
 use iopace_sim::milli::Milli;
@@ -46,7 +46,8 @@ pub fn results(args: &Args, mixes: &[Mix]) -> Result<(), String> {
         Format::Json => vec![json(args, mixes)],
         Format::Table => {
             let charts = mixes.iter().map(|mix| chart(args, mix));
-            [table(args, mixes)].into_iter().chain(charts).chain([verdict(args, mixes)]).collect()
+            let table = table(args, mixes, seen_width());
+            [table].into_iter().chain(charts).chain([verdict(args, mixes)]).collect()
         }
     };
     print(&(parts.join("\n") + "\n")).map_err(|failure| failure.message)?;
@@ -122,40 +123,70 @@ fn places(unit: &str, value: Milli) -> String {
     if unit == "of alone" { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
-fn table(args: &Args, mixes: &[Mix]) -> String {
+/// The figures of all mixes, in one table, or in one for each where that has no room.
+fn table(args: &Args, mixes: &[Mix], columns: Option<u16>) -> String {
+    let wide = wide_table(args, mixes).to_string();
+    let needs = wide.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let text = match columns {
+        Some(columns) if usize::from(columns) < needs => {
+            let each = mixes.iter().map(|mix| narrow_table(args, mix));
+            each.collect::<Vec<String>>().join("\n")
+        }
+        _ => wide,
+    };
+    format!(
+        "\nOne SATA disk (7200 rpm, 72 MB/s, emulated in real time), two programs on it.\n\
+         2009: figures of the FreeBSD system that this scheduler comes from.\n{text}"
+    )
+}
+
+fn wide_table(args: &Args, mixes: &[Mix]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    let sched = &args.sched;
-    let head = ["mix", "program", "unit", "2009", "2009", "simulated", "simulated", "live", "live"];
-    let variant = ["", "", "", "none", sched, "none", sched, "none", sched];
-    table.set_header(head.iter().zip(variant).map(|(head, variant)| {
-        Cell::new(if variant.is_empty() {
-            (*head).to_owned()
-        } else {
-            format!("{head}\n{variant}")
-        })
-    }));
+    table.set_header([Cell::new("mix")].into_iter().chain(heads(args)));
     for mix in mixes {
         for (index, line) in lines(args, mix).into_iter().enumerate() {
-            let mut cells = vec![
-                Cell::new(if index == 0 { mix.row } else { "" }),
-                Cell::new(line.program),
-                Cell::new(line.unit),
-            ];
-            let source = line.source.into_iter().map(Option::unwrap_or_default);
-            let simulated = line.simulated.into_iter();
-            let simulated = simulated.map(|v| v.map_or(String::new(), |v| places(line.unit, v)));
-            let live = line.live.into_iter().map(|value| places(line.unit, value));
-            let figures = source.chain(simulated).chain(live);
-            cells.extend(figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
-            table.add_row(cells);
+            let first = Cell::new(if index == 0 { mix.row } else { "" });
+            table.add_row([first].into_iter().chain(cells(line)));
         }
     }
-    format!(
-        "\nOne SATA disk (7200 rpm, 72 MB/s, emulated in real time), two programs on it.\n\
-         2009: figures of the FreeBSD system that this scheduler comes from.\n{table}"
-    )
+    table
+}
+
+/// A mix without lines, below its name.
+fn narrow_table(args: &Args, mix: &Mix) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(heads(args));
+    for line in lines(args, mix) {
+        table.add_row(cells(line));
+    }
+    format!("\n{}\n{}", mix.row, finish(&table, 0).trim_end())
+}
+
+/// The heads of the columns behind that of the mix.
+fn heads(args: &Args) -> impl Iterator<Item = Cell> {
+    let sched = &*args.sched;
+    let head = ["program", "unit", "2009", "2009", "simulated", "simulated", "live", "live"];
+    let variant = ["", "", geom::NONE, sched, geom::NONE, sched, geom::NONE, sched];
+    head.into_iter().zip(variant).map(|(head, variant)| match variant {
+        "" => Cell::new(head),
+        variant => Cell::new(format!("{head}\n{variant}")),
+    })
+}
+
+/// What stands below them for a figure.
+fn cells(line: Line) -> impl Iterator<Item = Cell> {
+    let Line { program, unit, source, simulated, live, .. } = line;
+    let source = source.into_iter().map(Option::unwrap_or_default);
+    let simulated = simulated.into_iter();
+    let simulated = simulated.map(move |v| v.map_or(String::new(), |v| places(unit, v)));
+    let live = live.into_iter().map(move |value| places(unit, value));
+    let figures = source.chain(simulated).chain(live);
+    let figures = figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+    [program, unit].map(Cell::new).into_iter().chain(figures)
 }
 
 /// Throughput of both programs over time, with the moment of the exchange.
@@ -298,6 +329,18 @@ mod tests {
             assert!(text.contains("holds") && !text.contains("void"), "{ops_s}: {text}");
             assert_eq!(void(&args(), &mix(ops_s)), None);
         }
+    }
+
+    #[test]
+    fn the_table_fits_into_eighty_columns() {
+        let text = table(&args(), &[mix(48), mix(50)], Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for word in ["dd-read+cvs", "simulated", "requests/s", "35.0", "very slow"] {
+            let has = text.contains(word);
+            assert_eq!(has, word != "very slow", "{word}: {text}");
+        }
+        // In a pipe it is one table.
+        assert!(table(&args(), &[mix(48)], None).contains("│ mix "));
     }
 
     #[test]
