@@ -10,6 +10,7 @@ use iopace_sim::study::parquet::parquet as parquet_bytes;
 use iopace_sim::study::summary::Summary;
 use iopace_sim::study::sweep::{Axis, Store, points};
 use iopace_sim::study::{StudyVariant, VariantOutcome, html, outcomes, print};
+use std::collections::BTreeSet;
 
 fn story(name: &str) -> Scenario {
     let story = stories::find(name).expect("it comes with iopace");
@@ -63,6 +64,20 @@ fn every_form_has_every_row() {
     assert!(row("none", "cvs").contains('-') && row("rr", "cvs").contains('+'), "{table}");
     let json: Vec<Summary> = serde_json::from_str(&print::json(&all)).expect("JSON");
     assert_eq!(json, all, "what is written can be read");
+}
+
+/// With the same heads and figures as the wide one.
+#[test]
+fn the_table_fits_into_eighty_columns() {
+    let all = outcomes(&variants(&story("geom-dd-read-cvs-rr"), &choices(&[])), &|_, _| ());
+    let all = summaries(&all);
+    let narrow = print::table_within(&all, 80);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let words =
+        |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let wide = print::table(&all);
+    assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
+    assert_eq!(words(&narrow), words(&wide));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! standard error, if that is a terminal.
 
 use crate::cli::{OutputArgs, TableFormat};
-use crate::output::{Failure, note, note_over, print};
+use crate::output::{Failure, note, note_over, print, seen_width};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::columns::{Column, columns as study_columns};
 use iopace_sim::study::parquet::parquet;
@@ -222,7 +222,10 @@ pub(crate) fn put(
         }
     }
     print(&match output.format {
-        TableFormat::Table => forms::table(&summaries),
+        TableFormat::Table => {
+            let columns = seen_width().map_or(usize::MAX, usize::from);
+            forms::table_within(&summaries, columns)
+        }
         TableFormat::Json => forms::json(&summaries),
         TableFormat::Csv => forms::csv(&summaries),
     })

@@ -121,22 +121,14 @@ pub(super) fn mark_among(rows: &[&TaskRow], figure: &Marked, row: &TaskRow) -> M
 /// The table: a row for each variant and task, and one for each whole run. With several seeds their
 /// means with intervals, and below them the same of each seed.
 pub fn table(all: &[Summary]) -> String {
-    let mut means = plain_table(["variant", "task"].into_iter());
-    for summary in all {
-        for row in &summary.tasks {
-            let cells = FIGURES.iter().map(|figure| {
-                let text = figure.text(row).map_or(String::new(), |(value, interval)| {
-                    format!("{value}{}{interval}", sign(mark(all, figure, row)))
-                });
-                Cell::new(text).set_alignment(CellAlignment::Right)
-            });
-            let names = [Cell::new(&summary.variant), Cell::new(&row.task)];
-            means.add_row(names.into_iter().chain(cells));
-        }
-        let names = [Cell::new(&summary.variant), Cell::new(WHOLE)];
-        means.add_row(names.into_iter().chain(whole_cells(&summary.whole)));
-    }
-    let mut text = lines(&means);
+    table_within(all, usize::MAX)
+}
+
+/// The same for so many columns: where it needs more, whole runs are a table of their own.
+pub fn table_within(all: &[Summary], columns: usize) -> String {
+    let means = lines(&means(all));
+    let fits = means.lines().all(|line| line.chars().count() <= columns);
+    let mut text = if fits { means } else { apart(all) };
     if all.len() > 1 {
         text.push_str("\n+ best, - worst of all variants for this task\n");
     }
@@ -147,6 +139,54 @@ pub fn table(all: &[Summary]) -> String {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
     text
+}
+
+/// Tasks and whole runs in one table.
+fn means(all: &[Summary]) -> Table {
+    let mut means = plain_table(["variant", "task"].into_iter());
+    for summary in all {
+        for row in &summary.tasks {
+            let names = [Cell::new(&summary.variant), Cell::new(&row.task)];
+            means.add_row(names.into_iter().chain(task_cells(all, row)));
+        }
+        let names = [Cell::new(&summary.variant), Cell::new(WHOLE)];
+        means.add_row(names.into_iter().chain(whole_cells(&summary.whole)));
+    }
+    means
+}
+
+/// The figures of a task, with the marks among all variants.
+fn task_cells(all: &[Summary], row: &TaskRow) -> impl Iterator<Item = Cell> {
+    FIGURES.iter().map(move |figure| {
+        let text = figure.text(row).map_or(String::new(), |(value, interval)| {
+            format!("{value}{}{interval}", sign(mark(all, figure, row)))
+        });
+        right(text)
+    })
+}
+
+/// Tasks and whole runs in two tables.
+fn apart(all: &[Summary]) -> String {
+    let bare = || {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table
+    };
+    let mut tasks = bare();
+    let headings = FIGURES.iter().map(|figure| figure.heading);
+    tasks.set_header(["variant", "task"].into_iter().chain(headings));
+    let mut whole = bare();
+    whole.set_header(["variant", "task", "MB/s", "share", "disk busy", "checks"]);
+    for summary in all {
+        for row in &summary.tasks {
+            let names = [Cell::new(&summary.variant), Cell::new(&row.task)];
+            tasks.add_row(names.into_iter().chain(task_cells(all, row)));
+        }
+        let names = [Cell::new(&summary.variant), Cell::new(WHOLE)];
+        let [mb_s, _, _, _, _, share, busy, checks] = whole_cells(&summary.whole);
+        whole.add_row(names.into_iter().chain([mb_s, share, busy, checks]));
+    }
+    format!("{}\n{}", lines(&tasks), lines(&whole))
 }
 
 /// How many seeds the means of a study are of, if there are several.
@@ -215,14 +255,15 @@ fn right(text: impl ToString) -> Cell {
     Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
 }
 
-fn whole_cells(whole: &WholeRow) -> Vec<Cell> {
+/// One for each of the figures, and two.
+fn whole_cells(whole: &WholeRow) -> [Cell; 8] {
     let empty = || Cell::new("");
     let of = |half: Option<Milli>| interval(half, 2);
     let ci95 = whole.ci95.as_ref();
     let efficiency = whole.efficiency.map_or(String::new(), |sum| {
         format!("{sum:.2} {}", of(ci95.and_then(|ci95| ci95.efficiency)))
     });
-    vec![
+    [
         right(format!("{:.2} {}", whole.mb_s, of(ci95.map(|ci95| ci95.mb_s)))),
         empty(),
         empty(),
