@@ -209,6 +209,10 @@ fn budget(case: &Case<'_>, kind: &str) -> String {
     all.join("; ")
 }
 
+/// From this part of a limit on, in thousandths, a rate is told as one that is above it. Below, it
+/// is the coarseness of a second that a few requests fall into or not.
+const WELL_OVER_PERMILLE: u32 = 1_100;
+
 /// What is to be said of one limit.
 fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
     let had = match rate.over_ns < case.span.over_ns {
@@ -218,8 +222,11 @@ fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
     let (set, key) = (rate.print_set(), rate.key);
     // Short bursts wait for a limit that is far from used up over the whole time.
     let (state, had) = match rate.is_used_up() {
+        true if rate.permille() > WELL_OVER_PERMILLE => {
+            ("is used up", had + " (more: it was lowered meanwhile, or a burst was saved up)")
+        }
         true => ("is used up", had),
-        false => ("is reached at times, by requests that come many at once", had + " on average"),
+        false => ("is reached at times, by requests that come many at once", format!("on average {had}")),
     };
     let limit = format!("the limit of {path}, {set} (io.max {key}), {state}");
     if path == case.group || is_within(path, case.group) {
