@@ -140,6 +140,7 @@ impl StartError {
             io::ErrorKind::ResourceBusy => {
                 return StartError::InUse(shown, io::Error::other(error.to_string()));
             }
+            io::ErrorKind::PermissionDenied if is_forbidden_to_all(error) => FORBIDDEN_TO_ALL,
             io::ErrorKind::PermissionDenied => "; check its owner and mode, or use --read-only",
             io::ErrorKind::ReadOnlyFilesystem => "; use --read-only",
             io::ErrorKind::IsADirectory => "; it is a directory: name an image file in it",
@@ -153,8 +154,8 @@ impl StartError {
     /// The same of a file that is opened to be read only.
     pub(crate) fn open_to_read(path: &Path, error: &io::Error) -> StartError {
         match StartError::open(path, error) {
-            StartError::Open { path, error, .. }
-                if error.kind() == io::ErrorKind::PermissionDenied =>
+            StartError::Open { path, error, hint }
+                if error.kind() == io::ErrorKind::PermissionDenied && hint != FORBIDDEN_TO_ALL =>
             {
                 let hint = "; it may be read by its owner and group only: be one of them, or root";
                 StartError::Open { path, error, hint }
@@ -191,6 +192,16 @@ impl StartError {
     }
 }
 
+/// The hint where neither the owner nor root may open a file.
+const FORBIDDEN_TO_ALL: &str = "; owner and mode do not matter here: the container may not use \
+                                that device ('devices' of its cgroup), or the file is immutable \
+                                ('lsattr')";
+
+/// Whether opening failed for a reason that is not owner and mode: those are `EACCES`.
+fn is_forbidden_to_all(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error())
+}
+
 /// The process that has what is wanted, if it is known.
 pub(crate) fn by(pid: Option<impl std::fmt::Display>) -> String {
     pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
@@ -199,4 +210,22 @@ pub(crate) fn by(pid: Option<impl std::fmt::Display>) -> String {
 fn all_schedulers() -> String {
     let names: Vec<&str> = sched::all().iter().map(|algorithm| algorithm.name).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_device_that_is_forbidden_to_root_is_not_blamed_on_its_mode() {
+        let path = Path::new("/dev/vda");
+        for open in [StartError::open, StartError::open_to_read] {
+            let forbidden = open(path, &Errno::PERM.into()).to_string();
+            assert!(forbidden.contains("the container may not use that device"), "{forbidden}");
+            let denied = open(path, &Errno::ACCESS.into()).to_string();
+            assert!(denied.contains("owner and"), "{denied}");
+            assert!(!denied.contains("container"), "{denied}");
+        }
+    }
 }

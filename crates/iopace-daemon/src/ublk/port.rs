@@ -16,7 +16,8 @@ pub enum UblkError {
     /// The driver is not there.
     #[error(
         "/dev/ublk-control cannot be opened: {0}; load the driver ('modprobe ublk_drv', Linux 6.10 \
-         or newer) and be root, or leave out --ublk: a loop device needs no such driver"
+         or newer) and be root; 'iopace attach' may leave out --ublk: a loop device needs no such \
+         driver"
     )]
     Control(io::Error),
     /// The driver can do too little.
