@@ -124,12 +124,16 @@ fn clients(args: &NiceArgs) -> Result<Vec<Client>, Failure> {
             if others.len() == 1 { "a daemon" } else { "more daemons" }
         ));
     }
-    match found.is_empty() {
-        true => Err(failed(
-            "a program without a service needs a mount of iopace: 'iopace serve --config FILE' \
-             with [[mount]] in the file",
+    match (found.is_empty(), others.is_empty()) {
+        (false, _) => Ok(found),
+        (true, true) => Err(failed(
+            "a program without a service needs a mount of iopace with a configuration file: \
+             'iopace setup DIR' makes both",
         )),
-        false => Ok(found),
+        (true, false) => Err(failed(
+            "a rule would end with the mount, which has no configuration file: 'iopace unmount' \
+             it, then 'iopace setup DIR' makes both",
+        )),
     }
 }
 
