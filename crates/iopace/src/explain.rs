@@ -2,7 +2,7 @@
 
 use crate::cli::ExplainArgs;
 use crate::machine::{DaemonAnswer, Machine};
-use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::output::{self, Failure, Format, finish, print, print_json, right, table};
 use crate::running::Sought;
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
@@ -12,9 +12,6 @@ use iopace_daemon::api::{
 };
 use serde::Serialize;
 use std::fmt::Write as _;
-
-/// Widest line of running text.
-const WIDTH: usize = 100;
 
 /// Causes below this part, in thousandths, are named in the table and not explained.
 const EXPLAINED_PERMILLE: u32 = 50;
@@ -294,23 +291,7 @@ fn holdings(all: &[Holding]) -> String {
 
 /// Running text in lines, each after `indent`.
 fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = String::new();
-    let mut length = 0;
-    for word in text.split(' ') {
-        let letters = word.chars().count();
-        if length > 0 && length + 1 + letters > WIDTH {
-            lines.push('\n');
-            length = 0;
-        }
-        match length {
-            0 => lines.push_str(indent),
-            _ => lines.push(' '),
-        }
-        length = if length == 0 { indent.len() + letters } else { length + 1 + letters };
-        lines.push_str(word);
-    }
-    lines.push('\n');
-    lines
+    output::wrapped(text, indent, output::text_width())
 }
 
 #[cfg(test)]
@@ -320,8 +301,11 @@ mod tests {
     #[test]
     fn running_text_is_broken_between_words() {
         let text = "word ".repeat(30);
-        let lines = wrapped(text.trim(), "  ");
-        assert!(lines.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")));
-        assert_eq!(lines.lines().count(), 2);
+        for (columns, count) in [(100, 2), (80, 2), (60, 3)] {
+            let lines = output::wrapped(text.trim(), "  ", columns);
+            let fits = |line: &str| line.len() <= columns.into() && line.starts_with("  word");
+            assert!(lines.lines().all(fits), "{columns}: {lines}");
+            assert_eq!(lines.lines().count(), count, "{columns}: {lines}");
+        }
     }
 }

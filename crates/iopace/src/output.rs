@@ -151,13 +151,62 @@ pub fn seen_width() -> Option<u16> {
     named.or_else(of_terminal)
 }
 
+/// Running text in lines of so many columns at most, each after `indent`. Words stay whole.
+pub fn wrapped(text: &str, indent: &str, columns: u16) -> String {
+    let columns = usize::from(columns);
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > columns {
+            lines.push('\n');
+            length = 0;
+        }
+        match length {
+            0 => lines.push_str(indent),
+            _ => lines.push(' '),
+        }
+        length = if length == 0 { indent.len() + letters } else { length + 1 + letters };
+        lines.push_str(word);
+    }
+    lines.push('\n');
+    lines
+}
+
+/// Columns of the names before the lines of [`named_line`].
+const NAMES: usize = 12;
+
+/// A line of a report, `  name        value`, broken between words where the terminal ends. It is
+/// one line where nothing limits it, for programs that look for it.
+pub fn named_line(name: &str, value: &str) -> String {
+    let value = wrapped(value, &" ".repeat(2 + NAMES), line_width());
+    format!("  {name:<NAMES$}{}", value.trim_start())
+}
+
+/// A line that goes on below itself where the terminal ends, after two blanks.
+pub fn folded(text: &str) -> String {
+    let first = text.len() - text.trim_start().len();
+    let lines = wrapped(text.trim_start(), "  ", line_width());
+    text[..first].to_owned() + lines.trim_start()
+}
+
+/// Columns for a line that is one line in a pipe.
+fn line_width() -> u16 {
+    seen_width().map_or(u16::MAX, |columns| columns.max(WIDTH_MIN))
+}
+
+/// Columns for running text: a hundred, or those of a narrower terminal.
+pub fn text_width() -> u16 {
+    WIDTH.min(width())
+}
+
 /// A table without lines; long text is broken at a hundred columns, or where the terminal ends.
 pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH.min(width()));
+        .set_width(text_width());
     table.set_header(header);
     table
 }
@@ -177,7 +226,8 @@ fn keep_words(table: &mut Table) {
         let longest = |cell: &Cell| {
             let content = cell.content();
             // A figure and its unit are one word.
-            if content.len() <= FIGURE_MAX && content.starts_with(|c: char| c.is_ascii_digit()) {
+            let first = content.trim_start_matches(['+', '-']).chars().next();
+            if content.len() <= FIGURE_MAX && first.is_some_and(|c| c.is_ascii_digit()) {
                 return content.chars().count();
             }
             content.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)

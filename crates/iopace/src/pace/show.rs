@@ -1,5 +1,6 @@
 //! What `iopace pace` prints for people.
 
+use crate::output::named_line;
 use crate::units::{size, time};
 use iopace_daemon::api::{DeviceReport, PaceReport, PictureReport};
 use std::fmt::Write as _;
@@ -26,9 +27,7 @@ pub fn device(device: &DeviceReport) -> String {
         1 => writeln!(text, ", 1 write waits"),
         count => writeln!(text, ", {count} writes wait"),
     };
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<12}{value}");
-    };
+    let mut line = |name: &str, value: String| text.push_str(&named_line(name, &value));
     let picture = &pace.picture;
     line(
         "dirty",

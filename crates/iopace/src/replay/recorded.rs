@@ -1,7 +1,7 @@
 //! The replay of what `iopace record` has written, with the recorded figures beside it.
 
 use crate::cli::{FitArg, ReplayArgs, TableFormat};
-use crate::output::{Failure, finish, note, print, print_json, right, table};
+use crate::output::{Failure, finish, note, print, print_json, right, table, width};
 use crate::study_output::{all_schedulers, spelt_out};
 use crate::units::time;
 use comfy_table::Cell;
@@ -13,6 +13,7 @@ use iopace_sim::recorded::report::{Figures, Report, ReportRow};
 use iopace_sim::recorded::{RecordedReplay, RecordingFile, ReplaySettings};
 use std::fmt::Write as _;
 use std::io::BufReader;
+use std::ops::Range;
 
 /// Groups and tasks that the table for people shows; JSON has all.
 const ROWS_SHOWN: usize = 12;
@@ -90,6 +91,16 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Of the recording, of the replay, and by how much that is off.
+const HEADS: [&str; 12] =
+    ["", "per s", "again", "off", "mean", "again", "off", "p50", "again", "p99", "again", "off"];
+
+/// The places of the mean among them.
+const MEAN: Range<usize> = 4..7;
+
+/// Columns of letters that all of them need.
+const TABLE_WIDTH: u16 = 100;
+
 fn text(report: &Report) -> String {
     let Report { disk, scheduler, window, .. } = report;
     let [device, recorded_scheduler] =
@@ -105,11 +116,13 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "the daemon was {late} late on average, and so is the replay");
     }
     text.push('\n');
-    let mut rows = table([
-        "", "per s", "again", "off", "mean", "again", "off", "p50", "again", "p99", "again", "off",
-    ]);
+    // On a narrow terminal the mean has no room.
+    let is_shown = |at: usize| width() >= TABLE_WIDTH || !MEAN.contains(&at);
+    let heads = HEADS.iter().enumerate().filter(|(at, _)| is_shown(*at));
+    let mut rows = table(heads.map(|(_, head)| *head));
     for row in report.rows.iter().take(ROWS_SHOWN) {
-        rows.add_row(cells(row));
+        let cells = cells(row).into_iter().enumerate().filter(|(at, _)| is_shown(*at));
+        rows.add_row(cells.map(|(_, cell)| cell));
     }
     text += &finish(&rows, 0);
     let left_out = report.rows.len().saturating_sub(ROWS_SHOWN);

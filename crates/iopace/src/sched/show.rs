@@ -1,6 +1,6 @@
 //! What `iopace sched` prints for people.
 
-use crate::output::{finish, right, table};
+use crate::output::{finish, folded, named_line, right, table};
 use crate::units::{reason_word, size, time};
 use comfy_table::Cell;
 use iopace_core::sched::AUTO;
@@ -22,7 +22,7 @@ pub fn schedulers(specs: &[SchedulerSpec], devices: &[DeviceReport]) -> String {
 }
 
 fn scheduler(spec: &SchedulerSpec, devices: &[DeviceReport]) -> String {
-    let mut text = format!("{}: {}\n", spec.name, spec.summary);
+    let mut text = folded(&format!("{}: {}", spec.name, spec.summary));
     if spec.default {
         let _ = writeln!(text, "  the default ({AUTO})");
     }
@@ -65,7 +65,7 @@ pub fn in_force(device: &DeviceReport) -> String {
     let state = state(scheduler);
     let params = pairs(&scheduler.params);
     let params = if params.is_empty() { params } else { format!(": {params}") };
-    format!("{}: scheduler {} ({state}){params}\n", device.name, scheduler.algorithm)
+    folded(&format!("{}: scheduler {} ({state}){params}", device.name, scheduler.algorithm))
 }
 
 /// How the scheduler came to be at work, and what it takes the disk for.
@@ -82,9 +82,7 @@ fn state(SchedulerReport { inserted, auto, disk, failed, .. }: &SchedulerReport)
 /// A device as it stands.
 pub fn device(device: &DeviceReport) -> String {
     let mut text = format!("{}\n", title(device));
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<12}{value}");
-    };
+    let mut line = |name: &str, value: String| text.push_str(&named_line(name, &value));
     let scheduler = &device.scheduler;
     line("scheduler", format!("{} ({})", scheduler.algorithm, state(scheduler)));
     if let Some(FailedReport { text, age_ns, .. }) = &scheduler.failed {

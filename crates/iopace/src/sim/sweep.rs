@@ -28,7 +28,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
         }
         return Err(Failure::usage(
             "there is nothing to sweep over: name a key of the scenario and its values, as --set \
-             disk.depth=1..64*2",
+             disk.depth=1..64*2; for several seeds of it as it is: iopace sim run FILE --seeds 10",
         ));
     }
     let axes = args.set.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<Axis>, String>>();

@@ -1,7 +1,7 @@
 //! What was asked for beside what was achieved, for people and for programs.
 
 use super::outcome::{Latencies, Outcome, Unit, Verdict};
-use crate::output::{finish, right, table};
+use crate::output::{finish, folded, right, table};
 use crate::units;
 use comfy_table::Cell;
 use serde_json::{Value, json};
@@ -78,12 +78,13 @@ fn off(outcome: &Outcome) -> String {
 /// What lies behind a line of the table.
 fn details(outcome: &Outcome) -> String {
     let Outcome { group, promise, load, .. } = outcome;
-    let mut text = format!("\n{promise} of {group}: {load}\n");
-    if load.is_empty() {
-        text = format!("\n{promise} of {group}\n");
-    }
+    let title = format!("{promise} of {group}");
+    let mut text = match &**load {
+        "" => format!("\n{title}\n"),
+        load => format!("\n{}", folded(&format!("{title}: {load}"))),
+    };
     if let Some(reason) = &outcome.reason {
-        let _ = writeln!(text, "  {}: {reason}", verdict(outcome.verdict));
+        text.push_str(&folded(&format!("  {}: {reason}", verdict(outcome.verdict))));
     }
     for windows in &outcome.windows {
         let _ = writeln!(
