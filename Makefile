@@ -11,10 +11,11 @@ SBINDIR ?= /sbin
 SHARE = $(DESTDIR)$(PREFIX)/share
 LIB = $(DESTDIR)$(PREFIX)/lib
 UNITS = $(LIB)/systemd/system
+UNIT_FILES = $(notdir $(wildcard contrib/systemd/*))
 # The binary that is installed.
 BINARY ?= $(TARGET_DIR)/release/iopace
 
-.PHONY: help setup build install deb demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install uninstall deb demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,11 +40,23 @@ install: ## what 'make build' made: binary, mount helpers, manual, completions, 
 	$(BINARY) completions bash >$(SHARE)/bash-completion/completions/iopace
 	$(BINARY) completions zsh >$(SHARE)/zsh/site-functions/_iopace
 	$(BINARY) completions fish >$(SHARE)/fish/vendor_completions.d/iopace.fish
-	for unit in iopace.service iopace-mount@.service iopace-govern@.service; do \
+	for unit in $(UNIT_FILES); do \
 	  sed 's|/usr/bin/iopace|$(PREFIX)/bin/iopace|' contrib/systemd/$$unit >$(UNITS)/$$unit || exit 1; \
 	done
 	install -D -m 0644 -t $(LIB)/sysusers.d contrib/sysusers.d/iopace.conf
 	install -D -m 0644 -t $(LIB)/tmpfiles.d contrib/tmpfiles.d/iopace.conf
+
+uninstall: ## take away what 'make install' made (PREFIX, DESTDIR); configuration and records stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/iopace
+	for helper in mount umount; do \
+	  rm -f $(DESTDIR)$(SBINDIR)/$$helper.iopace $(DESTDIR)$(SBINDIR)/$$helper.fuse.iopace; \
+	done
+	rm -f $(SHARE)/man/man1/iopace.1 $(SHARE)/man/man1/iopace-*.1
+	rm -f $(patsubst contrib/man/%,$(SHARE)/man/man8/%,$(wildcard contrib/man/*.8))
+	rm -f $(SHARE)/bash-completion/completions/iopace $(SHARE)/zsh/site-functions/_iopace
+	rm -f $(SHARE)/fish/vendor_completions.d/iopace.fish
+	rm -f $(addprefix $(UNITS)/,$(UNIT_FILES))
+	rm -f $(LIB)/sysusers.d/iopace.conf $(LIB)/tmpfiles.d/iopace.conf
 
 deb: build ## a Debian package of it, in target/debian (takes 'cargo install cargo-deb')
 	@scripts/package.sh build $(TARGET_DIR)/release/iopace
