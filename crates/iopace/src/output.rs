@@ -166,7 +166,8 @@ pub fn wrapped(text: &str, indent: &str, columns: u16) -> String {
             0 => lines.push_str(indent),
             _ => lines.push(' '),
         }
-        length = if length == 0 { indent.len() + letters } else { length + 1 + letters };
+        let before = if length == 0 { indent.chars().count() } else { length + 1 };
+        length = before + letters;
         lines.push_str(word);
     }
     lines.push('\n');
@@ -191,7 +192,7 @@ pub fn folded(text: &str) -> String {
 }
 
 /// Columns for a line that is one line in a pipe.
-fn line_width() -> u16 {
+pub fn line_width() -> u16 {
     seen_width().map_or(u16::MAX, |columns| columns.max(WIDTH_MIN))
 }
 

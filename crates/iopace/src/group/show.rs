@@ -1,7 +1,7 @@
 //! What `iopace group` prints for people.
 
 use crate::machine::DaemonAnswer;
-use crate::output::{finish, right, table};
+use crate::output::{finish, line_width, right, table, wrapped};
 use comfy_table::Cell;
 use iopace_daemon::api::{
     ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessReport, Written,
@@ -80,6 +80,11 @@ fn settings(group: &GroupReport) -> String {
 
 /// The groups as a tree; the first is the top. A group of several daemons is one.
 pub fn tree(groups: &[Row<GroupReport>]) -> String {
+    tree_within(groups, line_width())
+}
+
+/// The same in so many columns: what has no room behind a group goes below it.
+fn tree_within(groups: &[Row<GroupReport>], columns: u16) -> String {
     let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
     for Row { devices, told } in groups {
         let (group, notes) = (&*told.report.group, notes(&told.report));
@@ -97,23 +102,26 @@ pub fn tree(groups: &[Row<GroupReport>]) -> String {
     let top = nodes.first().map_or(0, |(group, _)| depth(group));
     for (at, (group, notes)) in nodes.iter().enumerate() {
         let level = depth(group) - top;
-        for above in 1..level {
-            let goes_on = continues(&nodes[at + 1..], top + above, depth);
-            text.push_str(if goes_on { "│  " } else { "   " });
-        }
-        if level == 0 {
-            text.push_str(group);
-        } else {
-            let goes_on = continues(&nodes[at + 1..], top + level, depth);
-            let name = group.rsplit('/').next().unwrap_or_default();
-            let _ = write!(text, "{} {name}", if goes_on { "├─" } else { "└─" });
-        }
+        let goes_on = |level: usize| continues(&nodes[at + 1..], top + level, depth);
+        let bar = |level: usize| if goes_on(level) { "│  " } else { "   " };
+        let bars: String = (1..level).map(bar).collect();
+        let name = group.rsplit('/').next().unwrap_or_default();
+        let line = match level {
+            0 => (*group).to_owned(),
+            _ => format!("{bars}{} {name}", if goes_on(level) { "├─" } else { "└─" }),
+        };
         let notes: Vec<&str> =
             notes.iter().map(|note| &**note).filter(|note| !note.is_empty()).collect();
-        if !notes.is_empty() {
-            let _ = write!(text, "  ({})", notes.join(" | "));
-        }
-        text.push('\n');
+        let notes = format!("({})", notes.join(" | "));
+        let _ = match (&*notes, line.chars().count() + 2 + notes.chars().count()) {
+            ("()", _) => writeln!(text, "{line}"),
+            (_, length) if length <= usize::from(columns) => writeln!(text, "{line}  {notes}"),
+            _ => {
+                let bars = if level == 0 { bars } else { bars + bar(level) };
+                let below = wrapped(&notes, &format!("{bars}  "), columns);
+                write!(text, "{line}\n{below}")
+            }
+        };
     }
     text
 }
@@ -269,6 +277,17 @@ mod tests {
         assert_eq!(
             tree(&rows(&all[1..5], None)),
             "/a\n├─ b  (exports disk; 1 connection; 2 processes)\n│  └─ c\n└─ d\n"
+        );
+        // On a narrow terminal.
+        assert_eq!(
+            tree_within(&rows(&all[1..], None), 40),
+            "/a\n\
+             ├─ b\n\
+             │    (exports disk; 1 connection; 2\n\
+             │    processes)\n\
+             │  └─ c\n\
+             └─ d\n\
+             /e\n  (io.weight: default 50, disk 200; of\n  the cgroup: io.max: disk wbps=7)\n"
         );
         // Of two daemons: one tree.
         let mut both = rows(&all[1..3], Some("x"));

@@ -236,7 +236,7 @@ fn directions(device: &DeviceReport) -> String {
 fn events(device: &DeviceReport) -> String {
     let mut text = String::new();
     for event in device.events.iter().rev().take(EVENTS_SHOWN) {
-        let _ = writeln!(text, "  {} ago: {}", time(event.age_ns), event.text);
+        text.push_str(&folded(&format!("  {} ago: {}", time(event.age_ns), event.text)));
     }
     text
 }
