@@ -174,9 +174,14 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
         [one] if one == "-" => standard_input()?,
         lines => lines.join("\n"),
     };
-    let known = Some(&**group).filter(|_| !parents);
-    let sought = Sought { device: named_device(&text), group: known, ..Sought::default() };
-    let client = find(daemon, sought).map_err(|failure| with_parents(failure, group))?;
+    let device = named_device(&text);
+    let sought = Sought { device, group: Some(group), ..Sought::default() };
+    let client = match find(daemon, sought) {
+        // Where it is nowhere it is made.
+        Err(_) if *parents => find(daemon, Sought { device, ..Sought::default() }),
+        found => found,
+    };
+    let client = client.map_err(|failure| with_parents(failure, group))?;
     let write = WriteFile { group: group.clone(), file: file.clone(), text, parents: *parents };
     let saver = Saver::open(&client, keep.save)?;
     let written = client.write_group(&write).map_err(Failure::new);

@@ -258,6 +258,9 @@ fn of_several_daemons_one_is_named() {
     let ran = place.run(&["group", "create", "/own", "--control", &both[1].display().to_string()]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert_eq!(place.run(&["group", "set", "/own", "io.max", "default rbps=1M"]).status, Some(0));
+    // Also where it would be made if it were nowhere.
+    let ran = place.run(&["group", "set", "-p", "/own", "io.weight", "50"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
     let ran = place.run(&["group", "set", "/both", "io.max", "default rbps=1M"]);
     assert_eq!(ran.status, Some(2), "{ran:?}");
     assert!(ran.error.contains("several daemons have group '/both'"), "{ran:?}");
