@@ -226,7 +226,10 @@ fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
             ("is used up", had + " (more: it was lowered meanwhile, or a burst was saved up)")
         }
         true => ("is used up", had),
-        false => ("is reached at times, by requests that come many at once", format!("on average {had}")),
+        false => {
+            let state = "is reached at times, by requests that come many at once";
+            (state, format!("on average {had}"))
+        }
     };
     let limit = format!("the limit of {path}, {set} (io.max {key}), {state}");
     if path == case.group || is_within(path, case.group) {
