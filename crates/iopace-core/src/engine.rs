@@ -69,6 +69,7 @@
 mod buffered;
 mod context;
 mod control;
+mod hosts;
 mod interface;
 mod memory;
 mod observers;

@@ -1,6 +1,17 @@
-//! One limit for the sum of several hosts, by a store that none of them has to be able to reach.
+//! Limits and weights for the sum of several hosts, by a store that none of them has to be able to
+//! reach.
 //!
-//! # Model
+//! # Weights
+//! A few times a second each host
+//! 1. makes a record of what its engine has counted ([`DemandMeter::look`]) and publishes it;
+//! 2. reads the records of all hosts and computes its part ([`own_part`]);
+//! 3. tells its engine the share ([`crate::engine::Control::HostShare`]) and its scheduler the
+//!    weights ([`crate::engine::Control::SetGroup`]).
+//!
+//! A host that cannot read the records goes on alone: its window follows the latency of the device
+//! with the share that it was told last (`window/latency`).
+//!
+//! # Limits of a group: model
 //! Hosts share a volume, and a group has one limit for all of them together. A *store* (etcd) has
 //! one record for each host: its *grant*, how much of the limit it may use. It belongs to a
 //! *session* of the host, a lease of the store: the store removes the record when the host has not
@@ -38,13 +49,19 @@
 //! shares of all from what all have published: Raghavan et al., Cloud Control with Distributed Rate
 //! Limiting, SIGCOMM 2007. That lost writes are made to fail by another one: ours.
 
+mod demand;
 mod holder;
+mod queue;
 mod session;
 mod share;
+mod weights;
 
+pub use demand::{ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, cost};
 pub use holder::{Answer, GrantRecord, GrantWrite, Holder, Question, SeenGrants};
+pub use queue::{OwnPart, own_part};
 pub use session::{DRIFT_PART, Session};
 pub use share::{Demand, shares};
+pub use weights::OwnWeight;
 
 use crate::units::scaled;
 

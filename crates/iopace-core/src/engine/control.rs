@@ -12,7 +12,6 @@ use crate::stats::{DeviceStats, Histogram, TaskAccount};
 use crate::time::Instant;
 use crate::trace::Event;
 use crate::units::Bytes;
-use crate::window;
 use core::num::NonZeroU64;
 use core::ops::Range;
 use std::borrow::Cow;
@@ -42,7 +41,7 @@ impl Engine {
             }
             Control::WindowPolicy(policy) => {
                 config.window = policy;
-                queue.set_window((policy.build)(config.window_depth));
+                queue.set_window(cx.now, config);
                 memory.ask(cx.now);
             }
             Control::Pace(policy) => {
@@ -74,6 +73,7 @@ impl Engine {
                 cx.observers.control(Control::Memory(budget));
                 memory.set_budget(queue, cx, &budget);
             }
+            Control::HostShare(share) => self.set_host_share(share),
             Control::Capacity(capacity) => {
                 config.capacity = capacity;
                 memory.set_capacity(capacity);
@@ -325,11 +325,6 @@ impl Engine {
     /// The tasks that have a cap, with its bytes per second, by task.
     pub fn task_caps(&self) -> impl Iterator<Item = (TaskId, NonZeroU64)> {
         self.memory.caps()
-    }
-
-    /// How stage window stands.
-    pub fn window_picture(&self) -> window::WindowPicture {
-        self.queue.window_picture()
     }
 
     /// The pauses of buffered writes: from the first question for a portion until it went on.

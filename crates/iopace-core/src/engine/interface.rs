@@ -169,6 +169,9 @@ pub enum Control {
     Window(u32),
     /// Exchanges the policy of stage window; what it had learned is forgotten.
     WindowPolicy(&'static window::WindowPolicy),
+    /// Others use the device too: this is the host's part in its queue from now on; none: nobody
+    /// does. Kept when the policy of stage window is exchanged; only `latency` follows it.
+    HostShare(Option<window::HostShare>),
     /// Exchanges the policy of stage pace; writes that wait are asked for anew.
     Pace(&'static pace::PacePolicy),
     /// Sets the pause that stage pace aims at.
@@ -252,6 +255,8 @@ pub struct Config {
     pub slots: Mode,
     /// The policy of stage window.
     pub window: &'static window::WindowPolicy,
+    /// The host's part in the queue of a device that other hosts use too.
+    pub host_share: Option<window::HostShare>,
     /// The policy of stage pace.
     pub pace: &'static pace::PacePolicy,
     /// The pause that it aims at with few writers, if it aims at one.
@@ -286,6 +291,7 @@ impl Default for Config {
             window_depth: WINDOW_DEPTH_DEFAULT,
             slots: Mode::default(),
             window: &window::fixed::POLICY,
+            host_share: None,
             pace: &pace::none::POLICY,
             pause_target: Nanos::from_millis(PAUSE_TARGET_DEFAULT),
             memory: Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) },

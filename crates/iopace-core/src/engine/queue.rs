@@ -98,7 +98,7 @@ impl Queue {
             held_since: None,
             audit_at: audit::next(Instant::ZERO, config.base),
             barriers: List::default(),
-            window: (config.window.build)(config.window_depth),
+            window: Queue::build_window(Instant::ZERO, config),
             read_at: None,
             reason: Reason::Idle,
             after_done: None,

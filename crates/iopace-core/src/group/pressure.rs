@@ -89,6 +89,11 @@ impl Pressure {
         self.flying_count -= 1;
     }
 
+    /// The time in which at least one request waited, as of the last [`Pressure::advance`].
+    pub fn some(&self) -> Nanos {
+        Nanos(self.totals_ns[0])
+    }
+
     /// Brings totals and averages up to `now`.
     pub fn advance(&mut self, now: Instant) {
         self.go_on(now.max(self.at));

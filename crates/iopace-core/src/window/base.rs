@@ -34,9 +34,22 @@ pub(super) struct BaseLatency {
     classes: [LatencyClass; CLASSES],
     in_flight: u32,
     is_alone: bool,
+    /// What is known stays as it is.
+    is_held: bool,
 }
 
 impl BaseLatency {
+    /// Holds what is known, or goes on learning: others use the device, and a request that is alone
+    /// here says nothing.
+    pub(super) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// Requests at the device.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
     /// A request goes to the device.
     pub(super) fn on_start(&mut self, _started: &Started) {
         self.is_alone = self.in_flight == 0;
@@ -52,6 +65,9 @@ impl BaseLatency {
             return None;
         }
         let class = &mut self.classes[index(done)];
+        if self.is_held {
+            return Some(class.mean).filter(|mean| *mean > Nanos::ZERO);
+        }
         if was_alone {
             let sample = now.since(done.started).max(Nanos(1));
             *class = LatencyClass { mean: smooth(class.mean, sample).max(Nanos(1)), at: now };

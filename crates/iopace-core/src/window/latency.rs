@@ -4,6 +4,12 @@
 //! *The depth for all* follows PARDA: `w <- (1 - g) w + g (L_target / L_obs x w + b)` per window of
 //! completions, with L_target 32 times what the same requests take alone at the device.
 //!
+//! *The depth of a host among others* that use the same device follows the same law by time, with b
+//! in proportion to the host's weight and one target for all hosts, or has the size that it is told
+//! by what is known of all of them ([`HostShare`], [`crate::cluster`]). A size is no whole number
+//! of requests: the depth is the whole number below it or the one above, as it takes to hold it
+//! over time.
+//!
 //! *Write-back*: no reader, no brake. While tasks wait for requests, write-back goes in batches:
 //! ```text
 //!            batch          settles         quiet             next batch
@@ -39,6 +45,11 @@
 //!    is no reader. What a small one waits for comes as a request of a task, with no gap.
 //! 9. What write-back waits in line for its turn is no cost: no gap pays for it, and a batch is a
 //!    sixteenth of its wait at least (80 ms at most).
+//! 10. Of a host among others the requests at the device are, as a mean over time, the size of its
+//!     window, if it has so many, for sizes of one request and more.
+//! 11. Hosts among others at a device that serves in order of arrival are served in proportion to
+//!     their betas, whatever their windows were at first.
+//! 12. A size that was told is held for 2 s; then the window follows the latency.
 //!
 //! # When it does not know
 //! Full depth for all until requests were alone at the device. When readers appear, write-back
@@ -46,6 +57,10 @@
 //! if a flush waits); the first batch has 1 MiB.
 //!
 //! # Limits
+//! A host among others has one request at the device at least, also if less is due to it. If no
+//! target is set, and hosts have learned latencies alone that differ, their shares do as well: who
+//! takes a queue of others for the device is too bold.
+//!
 //! The count of requests is the measure: readers whose requests change in size between batch and
 //! quiet are misjudged until the means have settled. Readers whose load is not closed (they come
 //! whether or not the last is done) lose no requests, only time, and are not protected. A few reads
@@ -64,8 +79,12 @@ mod depth;
 mod line;
 mod price;
 mod readers;
+mod shared;
 
-use super::{AnyWindow, Narrowed, Started, Window, WindowPicture, WindowPolicy, WriteBack};
+use super::{
+    AnyWindow, HostShare, Narrowed, QueueTotals, Started, Window, WindowPicture, WindowPolicy,
+    WriteBack,
+};
 use crate::request::Done;
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -100,7 +119,7 @@ impl Window for Latency {
     }
 
     fn on_start(&mut self, now: Instant, started: &Started) {
-        self.depth.on_start(started);
+        self.depth.on_start(now, started);
         self.batches.on_start(now, started);
     }
 
@@ -119,6 +138,14 @@ impl Window for Latency {
 
     fn set_depth(&mut self, depth: u32) {
         self.depth.set(depth);
+    }
+
+    fn set_share(&mut self, now: Instant, share: Option<HostShare>) {
+        self.depth.set_share(now, share);
+    }
+
+    fn queue_totals(&self) -> Option<QueueTotals> {
+        self.depth.totals()
     }
 
     fn picture(&self) -> WindowPicture {

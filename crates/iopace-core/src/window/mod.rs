@@ -18,8 +18,11 @@ pub mod aimd;
 mod base;
 pub mod fixed;
 pub mod latency;
+mod share;
 #[cfg(test)]
 mod tests;
+
+pub use share::{HostShare, QueueTotals, TARGET_TIMES, TOLD_FOR, WindowSize};
 
 /// One window policy, made to allow never more than so many requests.
 pub type WindowPolicy = registry::Policy<fn(u32) -> AnyWindow>;
@@ -132,6 +135,15 @@ pub trait Window: fmt::Debug + Send {
     /// A request is done that went to the disk in the command of another one, which was told of
     /// with the size of the whole command.
     fn on_joined_done(&mut self, _now: Instant, _done: &Done) {}
+
+    /// Others use the device as well from now on, and this is the host's part in it; none: nobody
+    /// does. A policy that does not know of others goes on as before.
+    fn set_share(&mut self, _now: Instant, _share: Option<HostShare>) {}
+
+    /// How the queue of a host among others stands; none without a share.
+    fn queue_totals(&self) -> Option<QueueTotals> {
+        None
+    }
 
     /// How it stands.
     fn picture(&self) -> WindowPicture {

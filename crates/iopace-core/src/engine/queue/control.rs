@@ -15,7 +15,7 @@ use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
-use crate::window::{self, AnyWindow};
+use crate::window::{self, AnyWindow, HostShare, QueueTotals};
 
 impl Queue {
     /// Puts a scheduler in where none was inserted.
@@ -207,12 +207,24 @@ impl Queue {
         self.window.set_depth(depth);
     }
 
+    /// The policy of stage window, as it is to begin.
+    pub(in crate::engine) fn build_window(now: Instant, config: &Config) -> AnyWindow {
+        let mut window = (config.window.build)(config.window_depth);
+        window.set_share(now, config.host_share);
+        window
+    }
+
     /// Exchanges the policy of stage window.
-    pub(in crate::engine) fn set_window(&mut self, window: AnyWindow) {
-        self.window = window;
+    pub(in crate::engine) fn set_window(&mut self, now: Instant, config: &Config) {
+        self.window = Queue::build_window(now, config);
         if let Some(merge) = &mut self.merge {
             merge.forget_commands();
         }
+    }
+
+    /// Tells stage window of other hosts that use the device.
+    pub(in crate::engine) fn set_share(&mut self, now: Instant, share: Option<HostShare>) {
+        self.window.set_share(now, share);
     }
 
     /// Says what holds for a group, to the stages that depend on what has changed of it.
@@ -295,6 +307,11 @@ impl Queue {
     /// How a group stands in stage admit.
     pub(in crate::engine) fn group(&self, id: GroupId) -> GroupSlots {
         self.admit.group(id)
+    }
+
+    /// How the queue of a host among others stands.
+    pub(in crate::engine) fn queue_totals(&self) -> Option<QueueTotals> {
+        self.window.queue_totals()
     }
 
     /// How stage window stands.

@@ -1,0 +1,198 @@
+//! A host's record for the others: how its queue stands, and what each of its groups wants.
+
+use super::Allowance;
+use crate::group::Weight;
+use crate::time::{Instant, Nanos};
+use crate::units::{Bytes, scaled};
+use crate::window::{QueueTotals, WindowSize};
+
+/// A group that hosts have in common, by a number that all records of a view have in common: such
+/// as its place among all names of the view in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClusterGroup(pub u32);
+
+/// How a group stands on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupDemand {
+    /// The group.
+    pub group: ClusterGroup,
+    /// Its weight for the sum of all hosts.
+    pub weight: Weight,
+    /// Tasks of the group that had a request here lately. Hosts that want more than there is have
+    /// of the group in proportion to them; zero counts as one.
+    pub tasks_count: u32,
+    /// The amount that it had in a second lately, as [`cost`] counts.
+    pub used: Allowance,
+    /// The amount that it would use in a second if it had all; `u64::MAX` if that is not known.
+    pub wanted: Allowance,
+}
+
+/// A host as others see it: made by [`DemandMeter::look`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRecord {
+    /// The size of its window.
+    pub window: WindowSize,
+    /// Its requests at the device, as a mean over time.
+    pub in_flight: WindowSize,
+    /// Its requests that are done in a second, in 256ths of a request.
+    pub done: Allowance,
+    /// The latency of its requests if they were alone at the device, if it is known.
+    pub alone: Option<Nanos>,
+    /// Its groups: all siblings among which weights are shared, used or not.
+    pub groups: Vec<GroupDemand>,
+}
+
+impl HostRecord {
+    /// The mean latency of its requests at the device; none without a request.
+    pub fn latency(&self) -> Option<Nanos> {
+        // in flight = rate x latency, and both are in 256ths.
+        let rate = Some(self.done.0).filter(|rate| *rate > 0)?;
+        Some(Nanos(scaled(self.in_flight.0, 1_000_000_000, rate)))
+    }
+
+    /// The amount that it had in a second lately.
+    pub(super) fn used(&self) -> u64 {
+        self.groups.iter().map(|group| group.used.0).sum()
+    }
+
+    /// Whether a group of it wants more than it has by far.
+    pub(super) fn is_backlogged(&self) -> bool {
+        self.groups.iter().any(|group| group.wanted.0 == u64::MAX)
+    }
+}
+
+/// So many bytes of a request cost as much as a request of no bytes: a flash disk moves them in ten
+/// times, a disk with a head in an eighth of what a command takes it.
+const COST_BYTES: Bytes = Bytes::from_kib(64);
+
+/// The cost of so many requests with so many bytes together, in 256ths of a request of no bytes.
+pub fn cost(requests_count: u64, size: Bytes) -> u64 {
+    requests_count.saturating_mul(256).saturating_add(scaled(size.0, 256, COST_BYTES.0))
+}
+
+/// What a group of an engine has had since the beginning, as [`crate::engine::Engine`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupUse {
+    /// The cost of its requests that are done, by [`cost`].
+    pub cost: u64,
+    /// The time in which at least one of its requests waited for its start.
+    pub waited: Nanos,
+}
+
+/// A group as its host knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostGroup {
+    /// The group.
+    pub group: ClusterGroup,
+    /// See [`GroupDemand::weight`].
+    pub weight: Weight,
+    /// See [`GroupDemand::tasks_count`].
+    pub tasks_count: u32,
+    /// The most that its limits let it use in a second, as [`cost`] counts; none: there are none.
+    pub most: Option<Allowance>,
+    /// Its use since the beginning.
+    pub since_start: GroupUse,
+}
+
+/// Means are over about so long: some looks, so that a burst is known within a second.
+const MEAN: Nanos = Nanos::from_millis(500);
+
+/// A group that waits for so many thirty-seconds of the time wants more than can be told.
+const WAITS_PARTS: u64 = 28;
+
+/// A mean over time that forgets.
+#[derive(Clone, Copy, Debug, Default)]
+struct FadingMean(u64);
+
+impl FadingMean {
+    /// Another value, which was there for so long.
+    fn add(&mut self, value: u64, length: Nanos) {
+        let whole = length + MEAN;
+        let (new, old) = (u128::from(value) * u128::from(length.0), u128::from(self.0));
+        let sum = new + old * u128::from(MEAN.0);
+        self.0 = u64::try_from(sum / u128::from(whole.0)).unwrap_or(u64::MAX);
+    }
+}
+
+/// A group between two looks.
+#[derive(Clone, Copy, Debug)]
+struct MeteredGroup {
+    group: ClusterGroup,
+    since_start: GroupUse,
+    /// The amount in a second.
+    used: FadingMean,
+    /// The time that it waits, in ns of a second.
+    waits: FadingMean,
+}
+
+/// Makes a host's record of what its engine has counted.
+#[derive(Clone, Debug, Default)]
+pub struct DemandMeter {
+    looked: Option<(Instant, QueueTotals)>,
+    in_flight: FadingMean,
+    done: FadingMean,
+    groups: Vec<MeteredGroup>,
+}
+
+impl DemandMeter {
+    /// A look at the engine, a few times a second. A group that is new, and one whose counts have
+    /// begun anew, has had nothing until now.
+    pub fn look(&mut self, now: Instant, queue: &QueueTotals, groups: &[HostGroup]) -> HostRecord {
+        let length = self.looked.map_or(Nanos::ZERO, |(at, _)| now.since(at));
+        if let Some((_, before)) = self.looked
+            && length > Nanos::ZERO
+        {
+            let at_disk = queue.at_disk.saturating_sub(before.at_disk);
+            self.in_flight.add(WindowSize::mean(at_disk, length).0, length);
+            let done_count = queue.done_count.saturating_sub(before.done_count);
+            self.done.add(per_second(done_count.saturating_mul(256), length), length);
+        }
+        self.looked = Some((now, *queue));
+        let metered: Vec<MeteredGroup> =
+            groups.iter().map(|group| self.meter(group, length)).collect();
+        self.groups = metered;
+        HostRecord {
+            window: queue.size,
+            in_flight: WindowSize(self.in_flight.0),
+            done: Allowance(self.done.0),
+            alone: queue.alone,
+            groups: groups
+                .iter()
+                .zip(&self.groups)
+                .map(|(group, seen)| demand(group, seen))
+                .collect(),
+        }
+    }
+
+    /// A group with what it has had since the last look.
+    fn meter(&self, group: &HostGroup, length: Nanos) -> MeteredGroup {
+        let since_start = group.since_start;
+        let known = self.groups.iter().find(|known| known.group == group.group);
+        let (mut used, mut waits) = known.map_or_else(Default::default, |k| (k.used, k.waits));
+        if let Some(before) = known.map(|known| known.since_start)
+            && length > Nanos::ZERO
+        {
+            used.add(per_second(since_start.cost.saturating_sub(before.cost), length), length);
+            let waited = since_start.waited.saturating_sub(before.waited).0;
+            waits.add(per_second(waited, length).min(1_000_000_000), length);
+        }
+        MeteredGroup { group: group.group, since_start, used, waits }
+    }
+}
+
+/// So many in so long, as so many in a second.
+fn per_second(count: u64, length: Nanos) -> u64 {
+    scaled(count, 1_000_000_000, length.0)
+}
+
+/// A task that waits for a part of the time would use so much more without: `1 / (1 - part)`.
+fn demand(group: &HostGroup, seen: &MeteredGroup) -> GroupDemand {
+    let (used, waits) = (seen.used.0, seen.waits.0.min(1_000_000_000));
+    let wanted = match waits >= 1_000_000_000 / 32 * WAITS_PARTS {
+        true => u64::MAX,
+        false => scaled(used, 1_000_000_000, 1_000_000_000 - waits),
+    };
+    let HostGroup { group, weight, tasks_count, most, .. } = *group;
+    let wanted = most.map_or(wanted, |most| wanted.min(most.0)).max(used);
+    GroupDemand { group, weight, tasks_count, used: Allowance(used), wanted: Allowance(wanted) }
+}
