@@ -22,6 +22,7 @@ pub mod schema;
 pub mod task;
 
 pub mod fleet;
+pub mod hosts;
 pub mod judge;
 pub mod night;
 pub mod readprio;

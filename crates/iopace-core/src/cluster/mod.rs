@@ -58,7 +58,7 @@ mod weights;
 
 pub use demand::{ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, cost};
 pub use holder::{Answer, GrantRecord, GrantWrite, Holder, Question, SeenGrants};
-pub use queue::{OwnPart, own_part};
+pub use queue::{OwnPart, QueueTerms, own_part};
 pub use session::{DRIFT_PART, Session};
 pub use share::{Demand, shares};
 pub use weights::OwnWeight;

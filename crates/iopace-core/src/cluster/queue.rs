@@ -9,7 +9,9 @@
 //! ```
 //! L_target x rate are those that are answered within the target (Little's law); [`BETA`] more keep
 //! the queue from being shorter than pays, and are the betas of all hosts, so that a host in the
-//! dark, which follows PARDA's law, and those that see each other come to the same shares. *due* is
+//! dark, which follows PARDA's law, and those that see each other come to the same shares. A window
+//! that is larger than a host makes use of shares nothing: so W is no more than is in the queue
+//! now, as long as that is answered in half of the target or more. *due* is
 //! what is due to a host by weights ([`super::weights`]), and *yield* what it gets per request in
 //! the queue: the same for all at a volume that serves in order of arrival, and measured, as no
 //! volume does so exactly.
@@ -25,12 +27,12 @@ use crate::time::Nanos;
 use crate::units::scaled;
 use crate::window::{HostShare, TARGET_TIMES, WindowSize};
 
-/// The betas of all hosts together: those of eight hosts of default weight that nobody coordinates.
+/// The betas of all hosts together: those of sixteen hosts of default weight that nobody coordinates.
 const BETA: WindowSize = WindowSize::requests(32);
 
 /// The host to which least is due is to have one request at least; for that the queue may be longer
 /// than the target lets it be by so many times.
-const LONGER_TIMES: u64 = 4;
+const LONGER_TIMES: u64 = 8;
 
 /// The yield of a host is known by so many requests of its own as well as by those of all.
 const YIELD_COUNT: u64 = 16;
@@ -52,12 +54,25 @@ pub struct OwnPart {
     pub due_permille: u16,
 }
 
-/// The part of the host `own` of those in the view, with the target of latency that is set for all,
-/// if one is. Every host has to be in the view; one that has no session any more is not.
+/// The terms on which all hosts share the queue of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueTerms {
+    /// The latency at which the queue is long enough; none: 32 times the least that requests of a
+    /// host take alone.
+    pub target: Option<Nanos>,
+    /// Each host looks at the records of all so often.
+    pub look: Nanos,
+}
+
+/// A host goes on with its part for so many looks that bring nothing.
+const LOOKS_LOST: u64 = 4;
+
+/// The part of the host `own` of those in the view. Every host has to be in it; one that has no
+/// session any more is not.
 ///
 /// # Panics
 /// If there is no host `own`.
-pub fn own_part(hosts: &[HostRecord], own: usize, target: Option<Nanos>) -> OwnPart {
+pub fn own_part(hosts: &[HostRecord], own: usize, terms: &QueueTerms) -> OwnPart {
     let mut hosts = hosts.to_vec();
     let (real, weights) = dues(&hosts, own);
     wants_all(&mut hosts[own]);
@@ -67,7 +82,7 @@ pub fn own_part(hosts: &[HostRecord], own: usize, target: Option<Nanos>) -> OwnP
     let needs: Vec<u64> = needs.collect();
     let all_needs = needs.iter().fold(0u64, |sum, need| sum.saturating_add(*need));
     let least_alone = hosts.iter().filter_map(|host| host.alone).min();
-    let target = target.or(least_alone.map(|alone| alone.times(TARGET_TIMES)));
+    let target = terms.target.or(least_alone.map(|alone| alone.times(TARGET_TIMES)));
     let line = longer(whole.line(target), &hosts, &needs, all_needs);
     let own_due = dues[own];
     let all_dues: u64 = dues.iter().fold(0, |sum, due| sum.saturating_add(*due));
@@ -80,6 +95,7 @@ pub fn own_part(hosts: &[HostRecord], own: usize, target: Option<Nanos>) -> OwnP
         beta: WindowSize(scaled(BETA.0, own_due, all_dues).max(1)),
         target,
         size: Some(WindowSize(scaled(line, needs[own], all_needs).max(WindowSize::ONE.0))),
+        held_for: terms.look.times(LOOKS_LOST),
         is_quiet: others < QUIET.0,
     };
     let all_real = real.iter().fold(0u64, |sum, due| sum.saturating_add(*due));
@@ -141,7 +157,9 @@ impl Whole {
     fn line(&self, target: Option<Nanos>) -> u64 {
         let Some(target) = target else { return self.windows };
         // Both the rate and the queue are in 256ths.
-        scaled(self.done, target.0, 1_000_000_000).saturating_add(BETA.0)
+        let paid = scaled(self.done, target.0, 1_000_000_000);
+        let (most, least) = (paid.saturating_add(BETA.0), (paid / 2).saturating_add(BETA.0));
+        self.in_flight.clamp(least, most)
     }
 }
 

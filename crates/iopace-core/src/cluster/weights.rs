@@ -44,7 +44,8 @@ pub(super) fn dues(hosts: &[HostRecord], own: usize) -> (Vec<u64>, Vec<OwnWeight
     let groups: Vec<&[Member]> =
         members.chunk_by(|(_, one), (_, other)| one.group == other.group).collect();
     // Where nobody has had anything yet any amount shows the shares.
-    let all = hosts.iter().map(HostRecord::used).sum::<u64>().max(1 << 32);
+    let used = hosts.iter().fold(0u64, |sum, host| sum.saturating_add(host.used()));
+    let all = if used == 0 { 1 << 32 } else { used };
     let demands: Vec<Demand> = groups.iter().map(|members| of_group(members)).collect();
     let mut dues = vec![0u64; hosts.len()];
     let mut parts = Vec::new();

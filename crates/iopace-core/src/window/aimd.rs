@@ -109,8 +109,8 @@ fn step(depth: u32, room: Option<u64>) -> u32 {
 }
 
 impl Window for Aimd {
-    fn on_start(&mut self, _: Instant, started: &Started) {
-        self.base.on_start(started);
+    fn on_start(&mut self, now: Instant, started: &Started) {
+        self.base.on_start(now, started);
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {

@@ -34,15 +34,20 @@ pub(super) struct BaseLatency {
     classes: [LatencyClass; CLASSES],
     in_flight: u32,
     is_alone: bool,
+    /// When the device was last idle and a request was started.
+    first_at: Option<Instant>,
+    /// Whether others use the device too.
+    is_shared: bool,
     /// What is known stays as it is.
     is_held: bool,
 }
 
 impl BaseLatency {
-    /// Holds what is known, or goes on learning: others use the device, and a request that is alone
-    /// here says nothing.
-    pub(super) fn hold(&mut self, is_held: bool) {
-        self.is_held = is_held;
+    /// Others use the device too: nothing fades. While they do use it, a request that is alone here
+    /// says nothing. The first latency of a kind may be that of a request that was started on an
+    /// idle device with others behind it: they might never leave it idle again.
+    pub(super) fn share(&mut self, is_shared: bool, is_quiet: bool) {
+        (self.is_shared, self.is_held) = (is_shared, is_shared && !is_quiet);
     }
 
     /// Requests at the device.
@@ -51,8 +56,11 @@ impl BaseLatency {
     }
 
     /// A request goes to the device.
-    pub(super) fn on_start(&mut self, _started: &Started) {
+    pub(super) fn on_start(&mut self, now: Instant, _started: &Started) {
         self.is_alone = self.in_flight == 0;
+        if self.is_alone {
+            self.first_at = Some(now);
+        }
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
@@ -65,13 +73,15 @@ impl BaseLatency {
             return None;
         }
         let class = &mut self.classes[index(done)];
+        let is_first = self.is_shared && class.mean == Nanos::ZERO;
+        let was_alone = was_alone || (is_first && self.first_at == Some(done.started));
         if self.is_held {
             return Some(class.mean).filter(|mean| *mean > Nanos::ZERO);
         }
         if was_alone {
             let sample = now.since(done.started).max(Nanos(1));
             *class = LatencyClass { mean: smooth(class.mean, sample).max(Nanos(1)), at: now };
-        } else if class.mean > Nanos::ZERO && now.since(class.at) >= FADE {
+        } else if !self.is_shared && class.mean > Nanos::ZERO && now.since(class.at) >= FADE {
             *class = LatencyClass { mean: class.mean + Nanos(class.mean.0 / WEIGHT), at: now };
         }
         Some(class.mean).filter(|mean| *mean > Nanos::ZERO)
@@ -130,13 +140,13 @@ mod tests {
     #[test]
     fn only_a_request_alone_teaches() {
         let mut base = BaseLatency::default();
-        base.on_start(&started(true));
+        base.on_start(Instant::ZERO, &started(true));
         assert_eq!(base.on_done(Instant(10), &done(true, 0)), Some(Nanos(10)));
-        base.on_start(&started(true));
-        base.on_start(&started(true));
+        base.on_start(Instant::ZERO, &started(true));
+        base.on_start(Instant::ZERO, &started(true));
         assert_eq!(base.on_done(Instant(900), &done(true, 0)), Some(Nanos(10)));
         assert_eq!(base.on_done(Instant(900), &done(true, 0)), Some(Nanos(10)));
-        base.on_start(&started(true));
+        base.on_start(Instant::ZERO, &started(true));
         let late = Instant(2_000_000_000);
         assert_eq!(base.on_done(late, &done(true, late.0 - 90)), Some(Nanos(9 + 11)));
     }
@@ -144,12 +154,12 @@ mod tests {
     #[test]
     fn what_is_not_seen_again_fades_upwards() {
         let mut base = BaseLatency::default();
-        base.on_start(&started(true));
+        base.on_start(Instant::ZERO, &started(true));
         base.on_done(Instant(800), &done(true, 0));
         let mut mean = Nanos(800);
         for second in 1..=20 {
-            base.on_start(&started(true));
-            base.on_start(&started(true));
+            base.on_start(Instant::ZERO, &started(true));
+            base.on_start(Instant::ZERO, &started(true));
             let now = Instant(second * 1_000_000_000 + 800);
             mean = base.on_done(now, &done(true, 0)).expect("known");
             base.on_done(now, &done(true, 0));
@@ -161,7 +171,7 @@ mod tests {
     fn failures_and_completions_without_a_start_are_harmless() {
         let mut base = BaseLatency::default();
         let failed = Done { ok: false, ..done(true, 0) };
-        base.on_start(&started(true));
+        base.on_start(Instant::ZERO, &started(true));
         assert_eq!(base.on_done(Instant(5), &failed), None);
         assert_eq!(base.on_done(Instant(6), &done(true, 0)), None);
     }

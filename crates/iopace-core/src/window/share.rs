@@ -33,7 +33,7 @@ pub const TARGET_TIMES: u64 = 32;
 /// PARDA's beta of a host of default weight that nobody coordinates: so many of its requests wait
 /// at the device beyond those that the target pays for. With more, hosts are sooner at their
 /// shares; with fewer, the latency is nearer to the target.
-const BETA_DEFAULT: WindowSize = WindowSize::requests(4);
+const BETA_DEFAULT: WindowSize = WindowSize::requests(2);
 
 /// What holds for the window of a host whose device others use too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,23 +44,27 @@ pub struct HostShare {
     /// The latency at which the device's queue is long enough, the same for all hosts; none: a
     /// multiple of what the host's requests take alone.
     pub target: Option<Nanos>,
-    /// The size that the window is to have now, by what is known of all hosts. It is held for
-    /// [`TOLD_FOR`]; without it, and after that, the window follows the latency.
+    /// The size that the window is to have now, by what is known of all hosts. Without it the window
+    /// follows the latency.
     pub size: Option<WindowSize>,
+    /// The size is held for so long; then the window follows the latency.
+    pub held_for: Nanos,
     /// Whether a request that is alone of this host is taken for one that is alone at the device.
     pub is_quiet: bool,
 }
-
-/// The window follows the latency when it was told of no size for so long: longer than some lost
-/// looks at the store, far shorter than the shortest session.
-pub const TOLD_FOR: Nanos = Nanos::from_secs(2);
 
 impl HostShare {
     /// The share of a host that knows of no other: by its weight and a target that is set for all
     /// hosts alike.
     pub fn uncoordinated(weight: Weight, target: Option<Nanos>) -> HostShare {
         let beta = scaled(BETA_DEFAULT.0, u64::from(weight.get()), u64::from(GROUP_WEIGHT_DEFAULT));
-        HostShare { beta: WindowSize(beta), target, size: None, is_quiet: true }
+        HostShare {
+            beta: WindowSize(beta),
+            target,
+            size: None,
+            held_for: Nanos::ZERO,
+            is_quiet: true,
+        }
     }
 }
 

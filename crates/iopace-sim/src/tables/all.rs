@@ -2,8 +2,8 @@
 
 use super::format::{finish, plain_table, right};
 use super::{
-    TableRow, commits, congestion, further, geom, merge, nights, pace, quantum, rivals, slots,
-    weights,
+    TableRow, commits, congestion, further, geom, hosts, merge, nights, pace, quantum, rivals,
+    slots, weights,
 };
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 12] = [
     geom::TABLE,
     slots::TABLE,
     pace::TABLE,
@@ -24,6 +24,7 @@ pub const TABLES: [&str; 11] = [
     quantum::TABLE,
     merge::TABLE,
     nights::TABLE,
+    hosts::TABLE,
 ];
 
 /// What a table is about, and where its figures come from.
@@ -46,6 +47,7 @@ pub fn subject(table: &str) -> &'static str {
         nights::TABLE => {
             "A program that is to be done by a time, and others' latency: iopace nice, 1000 nights"
         }
+        hosts::TABLE => "Hosts that share a volume: shares by weight, with and without a store",
         quantum::TABLE => "The length of a go: latency of a small reader beside what both get",
         _ => "dd and cvs under every scheduler (geom_sched, 2009)",
     }
@@ -65,6 +67,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<TableRow>> {
         quantum::TABLE => quantum::quantum(seed),
         merge::TABLE => merge::merge(seed),
         nights::TABLE => nights::nights(seed, nights::NIGHTS),
+        hosts::TABLE => hosts::hosts(seed),
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@ pub mod congestion;
 pub mod format;
 pub mod further;
 pub mod geom;
+pub mod hosts;
 pub mod merge;
 pub mod nights;
 pub mod pace;

@@ -56,7 +56,7 @@ impl WindowDepth {
 
     /// The part of the host in a device that others use too; none: nobody else uses it.
     pub(super) fn set_share(&mut self, now: Instant, share: Option<HostShare>) {
-        self.base.hold(share.is_some_and(|share| !share.is_quiet));
+        self.base.share(share.is_some(), share.is_some_and(|share| share.is_quiet));
         match (share, &mut self.shared) {
             (None, shared) => {
                 self.w = shared.take().map_or(self.w, |shared| shared.w());
@@ -67,7 +67,7 @@ impl WindowDepth {
                 shared.set(now, share, self.depth_max);
             }
             (Some(share), None) => {
-                let mut shared = SharedDepth::new(now, share, self.w);
+                let mut shared = SharedDepth::new(now, share, self.depth_max);
                 shared.set(now, share, self.depth_max);
                 self.shared = Some(Box::new(shared));
             }
@@ -96,7 +96,7 @@ impl WindowDepth {
         if let Some(shared) = &mut self.shared {
             shared.passed(now, self.base.in_flight());
         }
-        self.base.on_start(started);
+        self.base.on_start(now, started);
     }
 
     pub(super) fn on_done(&mut self, now: Instant, done: &Done) {

@@ -17,7 +17,7 @@
 use crate::time::{Instant, Nanos};
 use crate::units::scaled;
 use crate::window::base::smooth;
-use crate::window::{HostShare, QueueTotals, TARGET_TIMES, TOLD_FOR, WindowSize};
+use crate::window::{HostShare, QueueTotals, TARGET_TIMES, WindowSize};
 
 /// The law is applied so often. PARDA takes 4 s, as its latencies are those that a hypervisor has
 /// anyway; here each request is seen, and a tenth of a second has hundreds of them.
@@ -58,12 +58,12 @@ pub(super) struct SharedDepth {
 }
 
 impl SharedDepth {
-    /// A window that begins with this size.
-    pub(super) fn new(now: Instant, share: HostShare, w: u64) -> SharedDepth {
+    /// A window that begins with what the host may add to a full queue.
+    pub(super) fn new(now: Instant, share: HostShare, depth_max: u32) -> SharedDepth {
         SharedDepth {
             share,
             told_until: Instant::ZERO,
-            w: w.max(WindowSize::ONE.0),
+            w: bounded(WindowSize::ONE.0 + share.beta.0, depth_max),
             owed: 0,
             at: now,
             period_began: now,
@@ -78,7 +78,7 @@ impl SharedDepth {
     pub(super) fn set(&mut self, now: Instant, share: HostShare, depth_max: u32) {
         self.share = share;
         if let Some(size) = share.size {
-            self.told_until = now + TOLD_FOR;
+            self.told_until = now + share.held_for;
             self.w = bounded(size.0, depth_max);
         }
     }
