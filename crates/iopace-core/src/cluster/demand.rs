@@ -196,3 +196,83 @@ fn demand(group: &HostGroup, seen: &MeteredGroup) -> GroupDemand {
     let wanted = most.map_or(wanted, |most| wanted.min(most.0)).max(used);
     GroupDemand { group, weight, tasks_count, used: Allowance(used), wanted: Allowance(wanted) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(cost: u64, waited_ms: u64) -> HostGroup {
+        HostGroup {
+            group: ClusterGroup(3),
+            weight: Weight::DEFAULT,
+            tasks_count: 2,
+            most: None,
+            since_start: GroupUse { cost, waited: Nanos::from_millis(waited_ms) },
+        }
+    }
+
+    /// The last record of a host that is looked at four times a second: in each second 400 requests
+    /// of 5 ms are done, and their group waits for so many ms.
+    fn record(waited_ms: u64, most: Option<Allowance>) -> HostRecord {
+        let mut meter = DemandMeter::default();
+        let mut last = HostRecord::default();
+        for look in 0..40u64 {
+            let totals = QueueTotals {
+                done_count: look * 100,
+                at_disk: Nanos::from_millis(look * 500),
+                alone: Some(Nanos(7)),
+                size: WindowSize(999),
+            };
+            let group = HostGroup { most, ..group(look * 25_600, look * waited_ms / 4) };
+            last = meter.look(Instant(look * 250_000_000), &totals, &[group]);
+        }
+        last
+    }
+
+    #[test]
+    fn a_record_has_the_rates_of_lately() {
+        let record = record(500, None);
+        assert_eq!(record.window, WindowSize(999));
+        assert!(record.in_flight.0.abs_diff(512) <= 2, "{record:?}");
+        assert!(record.done.0.abs_diff(102_400) <= 2, "{record:?}");
+        let latency = record.latency().expect("requests were done");
+        assert!(latency.0.abs_diff(5_000_000) < 50_000, "{latency}");
+        let GroupDemand { used, wanted, .. } = record.groups[0];
+        assert!(used.0.abs_diff(102_400) <= 2, "{used:?}");
+        assert!(wanted.0.abs_diff(204_800) <= 2_000, "half of the time: {wanted:?}");
+        assert!(!record.is_backlogged());
+        assert_eq!(HostRecord::default().latency(), None);
+    }
+
+    #[test]
+    fn who_waits_nearly_always_wants_all_or_its_limit() {
+        assert!(record(990, None).is_backlogged());
+        let limited = record(990, Some(Allowance(150_000)));
+        assert_eq!(limited.groups[0].wanted, Allowance(150_000));
+        let beyond = record(990, Some(Allowance(5)));
+        assert_eq!(beyond.groups[0].wanted, beyond.groups[0].used);
+    }
+
+    #[test]
+    fn counts_that_begin_anew_and_groups_that_come_are_nothing_yet() {
+        let mut meter = DemandMeter::default();
+        let look = |meter: &mut DemandMeter, ms: u64, done_count, groups: &[HostGroup]| {
+            let totals = QueueTotals { done_count, ..QueueTotals::default() };
+            meter.look(Instant(ms * 1_000_000), &totals, groups)
+        };
+        look(&mut meter, 0, 500, &[]);
+        let came = look(&mut meter, 250, 400, &[group(1_000_000, 900)]);
+        assert_eq!((came.done, came.groups[0].used), (Allowance(0), Allowance(0)));
+        let again = look(&mut meter, 500, 400, &[group(10, 1)]);
+        assert_eq!(again.groups[0].used, Allowance(0));
+        let same_instant = look(&mut meter, 500, 900, &[group(99, 9)]);
+        assert_eq!(same_instant.done, Allowance(0));
+    }
+
+    #[test]
+    fn a_request_costs_itself_and_its_bytes() {
+        assert_eq!(cost(1, Bytes::ZERO), 256);
+        assert_eq!(cost(2, Bytes::from_kib(64)), 768);
+        assert_eq!(cost(u64::MAX, Bytes(u64::MAX)), u64::MAX);
+    }
+}

@@ -7,11 +7,11 @@
 //!   all requests that are to be in the queue    W = L_target x rate of all + BETA
 //!   those of a host                             w = W x n / sum of n,  n = due / yield
 //! ```
-//! L_target x rate are those that are answered within the target (Little's law); [`BETA`] more keep
-//! the queue from being shorter than pays, and are the betas of all hosts, so that a host in the
-//! dark, which follows PARDA's law, and those that see each other come to the same shares. A window
-//! that is larger than a host makes use of shares nothing: so W is no more than is in the queue
-//! now, as long as that is answered in half of the target or more. *due* is
+//! L_target x rate are those that are answered within the target (Little's law). BETA more are there
+//! by the weights of all groups that want something, as each host by itself has by its own weight
+//! ([`BETA_DEFAULT`]): so a host in the dark, which follows PARDA's law, and those that see each
+//! other come to the same shares. A window that is larger than a host makes use of shares nothing:
+//! so W is no more than is in the queue now, with half of the target at least. *due* is
 //! what is due to a host by weights ([`super::weights`]), and *yield* what it gets per request in
 //! the queue: the same for all at a volume that serves in order of arrival, and measured, as no
 //! volume does so exactly.
@@ -21,14 +21,16 @@
 
 use super::Allowance;
 use super::demand::{ClusterGroup, GroupDemand, HostRecord};
-use super::weights::{OwnWeight, dues};
+use super::weights::{Dues, OwnWeight, dues};
 use crate::group::Weight;
+use crate::limits::GROUP_WEIGHT_DEFAULT;
 use crate::time::Nanos;
 use crate::units::scaled;
-use crate::window::{HostShare, TARGET_TIMES, WindowSize};
+use crate::window::{BETA_DEFAULT, HostShare, TARGET_TIMES, WindowSize};
 
-/// The betas of all hosts together: those of sixteen hosts of default weight that nobody coordinates.
-const BETA: WindowSize = WindowSize::requests(32);
+/// The betas of all hosts together are not more than this, however many hosts and groups there are:
+/// as many requests as a disk holds by the older standards (31 or 32), twice.
+const BETA_MAX: WindowSize = WindowSize::requests(64);
 
 /// The host to which least is due is to have one request at least; for that the queue may be longer
 /// than the target lets it be by so many times.
@@ -74,16 +76,18 @@ const LOOKS_LOST: u64 = 4;
 /// If there is no host `own`.
 pub fn own_part(hosts: &[HostRecord], own: usize, terms: &QueueTerms) -> OwnPart {
     let mut hosts = hosts.to_vec();
-    let (real, weights) = dues(&hosts, own);
+    let real = dues(&hosts, own);
     wants_all(&mut hosts[own]);
-    let (dues, _) = dues(&hosts, own);
+    let Dues { hosts: dues, weights, .. } = dues(&hosts, own);
+    let beta = scaled(BETA_DEFAULT.0, weights, u64::from(GROUP_WEIGHT_DEFAULT)).min(BETA_MAX.0);
     let whole = Whole::of(&hosts);
     let needs = hosts.iter().zip(&dues).map(|(host, due)| whole.need(host, *due));
     let needs: Vec<u64> = needs.collect();
     let all_needs = needs.iter().fold(0u64, |sum, need| sum.saturating_add(*need));
     let least_alone = hosts.iter().filter_map(|host| host.alone).min();
     let target = terms.target.or(least_alone.map(|alone| alone.times(TARGET_TIMES)));
-    let line = longer(whole.line(target), &hosts, &needs, all_needs);
+    let (line, target) = whole.line(target, beta);
+    let line = longer(line, &hosts, &needs, all_needs);
     let own_due = dues[own];
     let all_dues: u64 = dues.iter().fold(0, |sum, due| sum.saturating_add(*due));
     let others = |sum: u64, (at, host): (usize, &HostRecord)| match at == own {
@@ -92,15 +96,15 @@ pub fn own_part(hosts: &[HostRecord], own: usize, terms: &QueueTerms) -> OwnPart
     };
     let others = hosts.iter().enumerate().fold(0, others);
     let share = HostShare {
-        beta: WindowSize(scaled(BETA.0, own_due, all_dues).max(1)),
+        beta: WindowSize(scaled(beta, own_due, all_dues).max(1)),
         target,
         size: Some(WindowSize(scaled(line, needs[own], all_needs).max(WindowSize::ONE.0))),
         held_for: terms.look.times(LOOKS_LOST),
         is_quiet: others < QUIET.0,
     };
-    let all_real = real.iter().fold(0u64, |sum, due| sum.saturating_add(*due));
-    let due_permille = u16::try_from(scaled(1_000, real[own], all_real)).unwrap_or(1_000);
-    OwnPart { share, weights, due_permille }
+    let all_real = real.hosts.iter().fold(0u64, |sum, due| sum.saturating_add(*due));
+    let due_permille = u16::try_from(scaled(1_000, real.hosts[own], all_real)).unwrap_or(1_000);
+    OwnPart { share, weights: real.own, due_permille }
 }
 
 /// A host that wants no more than it has is looked at as if it did.
@@ -153,13 +157,16 @@ impl Whole {
         scaled(due, all_yield, own_yield)
     }
 
-    /// All requests that are to be in the queue, in 256ths. Without a target: as many as now.
-    fn line(&self, target: Option<Nanos>) -> u64 {
-        let Some(target) = target else { return self.windows };
+    /// All requests that are to be in the queue, in 256ths, with the latency at which they are
+    /// served, betas apart: between half of the target and all of it. Without a target as many as
+    /// there are windows now.
+    fn line(&self, target: Option<Nanos>, beta: u64) -> (u64, Option<Nanos>) {
+        let Some(target) = target else { return (self.windows, None) };
         // Both the rate and the queue are in 256ths.
         let paid = scaled(self.done, target.0, 1_000_000_000);
-        let (most, least) = (paid.saturating_add(BETA.0), (paid / 2).saturating_add(BETA.0));
-        self.in_flight.clamp(least, most)
+        let paid_now = self.in_flight.saturating_sub(beta).clamp(paid / 2, paid);
+        let target_now = scaled(target.0, paid_now, paid).clamp(target.0 / 2, target.0);
+        (paid_now.saturating_add(beta), Some(Nanos(target_now)))
     }
 }
 
@@ -170,4 +177,149 @@ fn longer(line: u64, hosts: &[HostRecord], needs: &[u64], all_needs: u64) -> u64
     let Some(least) = backlogged.map(|(_, need)| *need).min() else { return line };
     let wanted = scaled(WindowSize::ONE.0, all_needs, least);
     line.max(wanted.min(line.saturating_mul(LONGER_TIMES)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: QueueTerms =
+        QueueTerms { target: Some(Nanos::from_millis(2)), look: Nanos::from_millis(250) };
+
+    /// A host with a group of its own, that wants all or what it uses.
+    struct Modelled {
+        weight: u32,
+        /// Requests that it has at a time if it may.
+        wants: u64,
+        /// What it gets per request, in thousandths of others.
+        yields: u64,
+        window: u64,
+    }
+
+    /// A volume that does 40 000 requests a second as long as 16 are there, in order of arrival.
+    fn look(hosts: &mut [Modelled], terms: &QueueTerms) -> Vec<OwnPart> {
+        let in_flight = |host: &Modelled| host.window.min(host.wants * 256);
+        let served = |host: &Modelled| in_flight(host) * host.yields / 1_000;
+        let all: u64 = hosts.iter().map(served).sum::<u64>().max(16 * 256);
+        let record = |(number, host): (usize, &Modelled)| {
+            let done = served(host) * 40_000 * 256 / all;
+            let is_held = host.window <= host.wants * 256;
+            let group = GroupDemand {
+                group: ClusterGroup(number as u32),
+                weight: Weight::new(host.weight).expect("legal"),
+                tasks_count: 1,
+                used: Allowance(done),
+                wanted: Allowance(if is_held { u64::MAX } else { done }),
+            };
+            HostRecord {
+                window: WindowSize(host.window),
+                in_flight: WindowSize(in_flight(host)),
+                done: Allowance(done),
+                alone: Some(Nanos::from_micros(100)),
+                groups: vec![group],
+            }
+        };
+        let records: Vec<HostRecord> = hosts.iter().enumerate().map(record).collect();
+        let parts: Vec<OwnPart> =
+            (0..hosts.len()).map(|own| own_part(&records, own, terms)).collect();
+        for (host, part) in hosts.iter_mut().zip(&parts) {
+            host.window = part.share.size.expect("a size is told").0;
+        }
+        parts
+    }
+
+    fn hosts(weights: &[u32]) -> Vec<Modelled> {
+        let host = |(at, weight): (usize, &u32)| Modelled {
+            weight: *weight,
+            wants: 500,
+            yields: 1_000,
+            window: 256 * (1 + 60 * (at as u64 % 3)),
+        };
+        weights.iter().enumerate().map(host).collect()
+    }
+
+    /// Whether windows stand to each other as the weights, within a hundredth.
+    fn assert_by_weight(hosts: &[Modelled]) {
+        let sum: u64 = hosts.iter().map(|host| host.window).sum();
+        let weights: u64 = hosts.iter().map(|host| u64::from(host.weight)).sum();
+        for host in hosts {
+            let due = sum * u64::from(host.weight) / weights;
+            assert!(host.window.abs_diff(due) * 100 <= due + 100, "{} of {due}", host.window);
+        }
+    }
+
+    #[test]
+    fn two_looks_are_enough_whatever_the_windows_were() {
+        let mut hosts = hosts(&[100, 200, 300, 400, 50]);
+        look(&mut hosts, &TERMS);
+        let parts = look(&mut hosts, &TERMS);
+        assert_by_weight(&hosts);
+        // 80 requests are answered within the target, half as many at least, and 21 beyond them.
+        let sum: u64 = hosts.iter().map(|host| host.window).sum();
+        assert!(sum <= 101 * 256 && sum >= 61 * 255, "{sum}");
+        let dues: u32 = parts.iter().map(|part| u32::from(part.due_permille)).sum();
+        assert!((995..=1_000).contains(&dues), "{dues}");
+        let betas: u64 = parts.iter().map(|part| part.share.beta.0).sum();
+        assert!(betas.abs_diff(21 * 256) <= 5, "{betas}");
+    }
+
+    #[test]
+    fn a_host_that_begins_has_its_share_at_once_and_the_others_make_room() {
+        let mut hosts = hosts(&[100, 100, 200]);
+        hosts[2].wants = 0;
+        (0..5).for_each(|_| _ = look(&mut hosts, &TERMS));
+        let [first, second, idle] = [0, 1, 2].map(|at| hosts[at].window);
+        assert!(first.abs_diff(second) <= 2, "{first} {second}");
+        assert!(idle.abs_diff(first) * 20 <= first, "half of all: {idle} beside {first}");
+        hosts[2].wants = 500;
+        look(&mut hosts, &TERMS);
+        look(&mut hosts, &TERMS);
+        assert_by_weight(&hosts);
+    }
+
+    #[test]
+    fn who_wants_little_is_not_held() {
+        let mut hosts = hosts(&[100, 100, 100, 100]);
+        hosts[0].wants = 3;
+        (0..8).for_each(|_| _ = look(&mut hosts, &TERMS));
+        assert!(hosts[0].window > 3 * 256, "{}", hosts[0].window);
+        let rest: u64 = hosts[1..].iter().map(|host| host.window).sum();
+        assert!(rest + 3 * 256 >= 46 * 250, "{rest}");
+    }
+
+    #[test]
+    fn a_host_that_gets_less_per_request_has_more_of_them() {
+        let mut hosts = hosts(&[100, 100, 100]);
+        hosts[1].yields = 500;
+        (0..6).for_each(|_| _ = look(&mut hosts, &TERMS));
+        let times = hosts[1].window * 100 / hosts[0].window;
+        assert!((195..=205).contains(&times), "{times}");
+    }
+
+    #[test]
+    fn the_host_of_the_least_weight_has_a_request() {
+        let mut hosts = hosts(&[1, 100, 200, 300]);
+        (0..4).for_each(|_| _ = look(&mut hosts, &TERMS));
+        assert_by_weight(&hosts);
+        assert!(hosts[0].window >= 256);
+        // But not at any price.
+        hosts[0].weight = 1;
+        hosts[3].weight = 10_000;
+        hosts[3].wants = 5_000;
+        (0..4).for_each(|_| _ = look(&mut hosts, &TERMS));
+        let sum: u64 = hosts.iter().map(|host| host.window).sum();
+        assert!(sum <= (144 * LONGER_TIMES + 1) * 256, "{sum}");
+    }
+
+    #[test]
+    fn without_a_target_the_least_latency_alone_makes_one() {
+        let mut hosts = hosts(&[100, 200]);
+        let parts = look(&mut hosts, &QueueTerms { target: None, ..TERMS });
+        let target = parts[0].share.target.expect("hosts have been alone");
+        assert!((1_600_000..=3_200_000).contains(&target.0), "{target}");
+        let part = own_part(&[HostRecord::default()], 0, &QueueTerms { target: None, ..TERMS });
+        assert_eq!(part.share.target, None, "nobody has had a request");
+        assert_eq!(part.share.size, Some(WindowSize::ONE));
+        assert!(part.share.is_quiet && part.weights.is_empty());
+    }
 }

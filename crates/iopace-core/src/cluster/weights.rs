@@ -33,9 +33,19 @@ pub struct OwnWeight {
     pub weight: Weight,
 }
 
-/// The amount that is due to each host in a second, in the order of the view; and for each group of
-/// the host `own` the part of the group's weight that is its own.
-pub(super) fn dues(hosts: &[HostRecord], own: usize) -> (Vec<u64>, Vec<OwnWeight>) {
+/// The dues of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dues {
+    /// The amount that is due to each host in a second, in the order of the view.
+    pub(super) hosts: Vec<u64>,
+    /// The sum of the weights of all groups that want something.
+    pub(super) weights: u64,
+    /// For each group of the host itself the part of the group's weight that is the host's own.
+    pub(super) own: Vec<OwnWeight>,
+}
+
+/// The dues of the hosts of a view, as the host `own` looks at it.
+pub(super) fn dues(hosts: &[HostRecord], own: usize) -> Dues {
     let mut members: Vec<Member> = Vec::new();
     for (host, record) in hosts.iter().enumerate() {
         members.extend(record.groups.iter().map(|group| (host, *group)));
@@ -60,7 +70,9 @@ pub(super) fn dues(hosts: &[HostRecord], own: usize) -> (Vec<u64>, Vec<OwnWeight
             parts.push((member.group, own_part(member, &among, had[place].0, share.0)));
         }
     }
-    (dues, legal(&parts))
+    let wanted = demands.iter().filter(|demand| demand.wanted > Allowance(0));
+    let weights = wanted.map(|demand| u64::from(demand.weight)).sum();
+    Dues { hosts: dues, weights, own: legal(&parts) }
 }
 
 /// How a group stands on all hosts together.
@@ -95,4 +107,109 @@ fn legal(parts: &[(ClusterGroup, u64)]) -> Vec<OwnWeight> {
         Weight::new(number.clamp(GROUP_WEIGHT_MIN, GROUP_WEIGHT_MAX)).unwrap_or_default()
     };
     parts.iter().map(|(group, part)| OwnWeight { group: *group, weight: weight(*part) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::demand::GroupDemand;
+    use super::*;
+
+    const ALL: u64 = u64::MAX;
+
+    /// A host with groups: number, weight, tasks, used and wanted.
+    fn host(groups: &[(u32, u32, u32, u64, u64)]) -> HostRecord {
+        let group =
+            |(number, weight, tasks_count, used, wanted): &(u32, u32, u32, u64, u64)| GroupDemand {
+                group: ClusterGroup(*number),
+                weight: Weight::new(*weight).expect("legal"),
+                tasks_count: *tasks_count,
+                used: Allowance(*used),
+                wanted: Allowance(*wanted),
+            };
+        HostRecord { groups: groups.iter().map(group).collect(), ..HostRecord::default() }
+    }
+
+    fn weights(own: &[OwnWeight]) -> Vec<(u32, u32)> {
+        own.iter().map(|one| (one.group.0, one.weight.get())).collect()
+    }
+
+    #[test]
+    fn groups_share_by_weight_and_hosts_of_a_group_by_tasks() {
+        let hosts = [
+            host(&[(1, 100, 3, 500, ALL), (2, 300, 1, 500, ALL)]),
+            host(&[(1, 100, 1, 1_000, ALL)]),
+        ];
+        let Dues { hosts: dues, own, .. } = dues(&hosts, 0);
+        assert_eq!(dues, [1_500 + 375, 125], "500 are of group 1");
+        // Three quarters of 100, and all of 300.
+        assert_eq!(weights(&own), [(1, 2_500), (2, 10_000)]);
+    }
+
+    #[test]
+    fn who_wants_little_has_it_and_the_others_share_the_rest() {
+        let hosts = [
+            host(&[(1, 900, 1, 100, 100)]),
+            host(&[(2, 100, 1, 700, ALL)]),
+            host(&[(3, 200, 1, 1_200, ALL)]),
+        ];
+        let Dues { hosts: dues, weights, .. } = dues(&hosts, 1);
+        assert_eq!(weights, 1_200);
+        assert!(dues[0].abs_diff(100) <= 1, "{dues:?}");
+        assert!(dues[1].abs_diff(633) <= 1 && dues[2].abs_diff(1_267) <= 1, "{dues:?}");
+    }
+
+    #[test]
+    fn a_host_has_the_part_that_others_of_its_group_leave() {
+        // Group 1 has 3/4 of 4000; host 1 wants 300 of it, so host 0 has 9/10.
+        let hosts = [
+            host(&[(1, 300, 1, 2_700, ALL), (2, 100, 1, 1_000, ALL)]),
+            host(&[(1, 300, 5, 300, 300)]),
+        ];
+        let Dues { hosts: dues, own, .. } = dues(&hosts, 0);
+        assert!(dues[0].abs_diff(3_700) <= 2, "{dues:?}");
+        let own = weights(&own);
+        assert!(own[0] == (1, 10_000) && own[1].1.abs_diff(3_703) <= 2, "{own:?}");
+    }
+
+    #[test]
+    fn a_group_that_wants_nothing_here_has_a_weight_for_when_it_does() {
+        let hosts =
+            [host(&[(1, 100, 0, 0, 0), (2, 100, 1, 500, ALL)]), host(&[(1, 100, 3, 500, ALL)])];
+        let Dues { hosts: dues, own, .. } = dues(&hosts, 0);
+        assert_eq!(dues, [500, 500]);
+        assert_eq!(weights(&own), [(1, 2_500), (2, 10_000)], "one task beside three");
+    }
+
+    #[test]
+    fn all_hosts_compute_the_same_and_give_out_what_there_is() {
+        let mut number = 7u64;
+        let mut below = |bound: u64| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (number >> 33) % bound
+        };
+        for _ in 0..200 {
+            let mut hosts = Vec::new();
+            for _ in 0..1 + below(9) {
+                let mut groups = Vec::new();
+                for group in 0..below(5) as u32 {
+                    let used = below(5_000);
+                    let wanted = [used, used + below(9_000), ALL][below(3) as usize];
+                    let weight = 1 + group * 997;
+                    groups.push((group, weight, below(4) as u32, used, wanted));
+                }
+                hosts.push(host(&groups));
+            }
+            let used: u64 = hosts.iter().map(HostRecord::used).sum();
+            let first = dues(&hosts, 0);
+            for own in 0..hosts.len() {
+                let same = dues(&hosts, own);
+                assert_eq!((&same.hosts, same.weights), (&first.hosts, first.weights));
+                assert_eq!(same.own.len(), hosts[own].groups.len());
+            }
+            if used > 0 {
+                let sum: u64 = first.hosts.iter().sum();
+                assert!(sum <= used && sum + 200 > used, "{sum} of {used}");
+            }
+        }
+    }
 }

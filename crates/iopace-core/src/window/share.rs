@@ -33,7 +33,7 @@ pub const TARGET_TIMES: u64 = 32;
 /// PARDA's beta of a host of default weight that nobody coordinates: so many of its requests wait
 /// at the device beyond those that the target pays for. With more, hosts are sooner at their
 /// shares; with fewer, the latency is nearer to the target.
-const BETA_DEFAULT: WindowSize = WindowSize::requests(2);
+pub const BETA_DEFAULT: WindowSize = WindowSize::requests(2);
 
 /// What holds for the window of a host whose device others use too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

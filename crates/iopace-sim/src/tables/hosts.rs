@@ -71,14 +71,13 @@ fn millis(time: Nanos) -> Milli {
 
 /// The bound of a figure, if it has one: those of the variant that knows all hosts.
 fn bound(story: &Story, variant: &str, figure: &str) -> Option<Bound> {
-    let is_bound = variant == "records" && (story.is_bound || figure == "conserved");
-    let bound = match figure {
-        "begins" | "ends" => Bound::AtMost(Milli(5_000)),
-        "error" => Bound::AtMost(Milli(5_000)),
-        "conserved" => Bound::AtLeast(Milli(950)),
+    let (bound, is_bound) = match figure {
+        "begins" | "ends" => (Bound::AtMost(Milli(5_000)), story.is_bound.shares),
+        "error" => (Bound::AtMost(Milli(5_000)), story.is_bound.shares),
+        "conserved" => (Bound::AtLeast(Milli(950)), story.is_bound.sum),
         _ => return None,
     };
-    is_bound.then_some(bound)
+    (variant == "records" && is_bound).then_some(bound)
 }
 
 /// The whole table.

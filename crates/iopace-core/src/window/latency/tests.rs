@@ -9,6 +9,8 @@ use crate::window::WRITE_BACK_DEPTH;
 use crate::window::tests::requests::{Numbers, done, started};
 use std::collections::VecDeque;
 
+mod shared;
+
 const SIZE: Bytes = Bytes::from_kib(128);
 const NEVER: Verdict = Verdict::Wait(Instant::NEVER, Reason::Window);
 

@@ -19,8 +19,17 @@ pub(super) struct Story {
     pub(super) phases: [Phase; 2],
     /// Shares are looked at in windows of this length: as many requests as show 5 %.
     pub(super) window: Nanos,
-    /// Whether shares have to be right: not where hosts are in the dark.
-    pub(super) is_bound: bool,
+    /// The figures that have to hold.
+    pub(super) is_bound: StoryBounds,
+}
+
+/// The figures of a row that have to hold.
+#[derive(Clone, Copy)]
+pub(super) struct StoryBounds {
+    /// Shares: not where hosts are in the dark, or want less than is due to them.
+    pub(super) shares: bool,
+    /// The sum of all: not where another share is another mix of requests.
+    pub(super) sum: bool,
 }
 
 /// The rows, in the order in which they are made.
@@ -110,7 +119,7 @@ fn bursts(
         Phase { from: begins, until: ends, dues: dues(0..hosts_count) },
         Phase { from: ends, until: length, dues: dues((0..hosts_count).step_by(2)) },
     ];
-    Story { name, setup, phases, window, is_bound: true }
+    Story { name, setup, phases, window, is_bound: StoryBounds { shares: true, sum: true } }
 }
 
 /// Four groups, each on four of eight hosts, with one to four programs there; half of them come
@@ -149,14 +158,17 @@ fn groups(name: &'static str) -> Story {
     story
 }
 
-/// Hosts with small requests beside hosts with large ones.
+/// Hosts with small requests beside hosts with large ones. Another share is another mix, of which a
+/// disk does more or less.
 fn sizes(name: &'static str) -> Story {
-    with(flash(name, 8), |setup| {
+    let mut story = with(flash(name, 8), |setup| {
         for program in &mut setup.programs {
             program.block =
                 if program.host % 4 < 2 { Bytes::from_kib(4) } else { Bytes::from_kib(64) };
         }
-    })
+    });
+    story.is_bound.sum = false;
+    story
 }
 
 /// Seven hosts have two requests at a time and get what they ask for; the eighth, of the least
@@ -169,7 +181,7 @@ fn busy(name: &'static str) -> Story {
         setup.programs[0].depth = 128;
     });
     // The rest is no share: only what all together get is looked at.
-    story.is_bound = false;
+    story.is_bound.shares = false;
     story
 }
 
@@ -178,7 +190,7 @@ fn in_the_dark(name: &'static str, trouble: Trouble) -> Story {
     let mut story = flash(name, 8);
     let (from, until) = (secs(5), story.setup.length);
     story.setup.troubles = vec![(from, until, trouble)];
-    story.is_bound = false;
+    story.is_bound.shares = false;
     story
 }
 
