@@ -50,6 +50,14 @@ impl HostRecord {
         Some(Nanos(scaled(self.in_flight.0, 1_000_000_000, rate)))
     }
 
+    /// Whether the others have to know of it before the next look is due: a group wants all there is
+    /// and did not, or the other way round, or the groups are others. Not sooner than
+    /// [`NEWS_LEAST`] after the record before.
+    pub fn is_news(&self, published: &HostRecord) -> bool {
+        let key = |group: &GroupDemand| (group.group, group.weight, group.wanted.0 == u64::MAX);
+        !self.groups.iter().map(key).eq(published.groups.iter().map(key))
+    }
+
     /// The amount that it had in a second lately.
     pub(super) fn used(&self) -> u64 {
         self.groups.iter().map(|group| group.used.0).sum()
@@ -60,6 +68,9 @@ impl HostRecord {
         self.groups.iter().any(|group| group.wanted.0 == u64::MAX)
     }
 }
+
+/// A host looks at its engine so often, and publishes no record sooner after another.
+pub const NEWS_LEAST: Nanos = Nanos::from_millis(250);
 
 /// So many bytes of a request cost as much as a request of no bytes: a flash disk moves them in ten
 /// times, a disk with a head in an eighth of what a command takes it.
@@ -247,6 +258,8 @@ mod tests {
     #[test]
     fn who_waits_nearly_always_wants_all_or_its_limit() {
         assert!(record(990, None).is_backlogged());
+        assert!(record(990, None).is_news(&record(500, None)));
+        assert!(!record(400, None).is_news(&record(500, None)));
         let limited = record(990, Some(Allowance(150_000)));
         assert_eq!(limited.groups[0].wanted, Allowance(150_000));
         let beyond = record(990, Some(Allowance(5)));

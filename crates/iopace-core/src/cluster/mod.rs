@@ -3,7 +3,8 @@
 //!
 //! # Weights
 //! A few times a second each host
-//! 1. makes a record of what its engine has counted ([`DemandMeter::look`]) and publishes it;
+//! 1. makes a record of what its engine has counted ([`DemandMeter::look`]) and publishes it, if a
+//!    look is due or it is news ([`HostRecord::is_news`]);
 //! 2. reads the records of all hosts and computes its part ([`own_part`]);
 //! 3. tells its engine the share ([`crate::engine::Control::HostShare`]) and its scheduler the
 //!    weights ([`crate::engine::Control::SetGroup`]).
@@ -49,6 +50,7 @@
 //! shares of all from what all have published: Raghavan et al., Cloud Control with Distributed Rate
 //! Limiting, SIGCOMM 2007. That lost writes are made to fail by another one: ours.
 
+mod cells;
 mod demand;
 mod holder;
 mod queue;
@@ -56,7 +58,10 @@ mod session;
 mod share;
 mod weights;
 
-pub use demand::{ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, cost};
+pub use cells::merged;
+pub use demand::{
+    ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, NEWS_LEAST, cost,
+};
 pub use holder::{Answer, GrantRecord, GrantWrite, Holder, Question, SeenGrants};
 pub use queue::{OwnPart, QueueTerms, own_part};
 pub use session::{DRIFT_PART, Session};

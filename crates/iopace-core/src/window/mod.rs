@@ -22,7 +22,9 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use share::{BETA_DEFAULT, HostShare, QueueTotals, TARGET_TIMES, WindowSize};
+pub use share::{
+    BETA_DEFAULT, HostShare, QueueTotals, SHARED_TARGET_TIMES, TARGET_TIMES, WindowSize,
+};
 
 /// One window policy, made to allow never more than so many requests.
 pub type WindowPolicy = registry::Policy<fn(u32) -> AnyWindow>;

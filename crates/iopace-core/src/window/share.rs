@@ -30,6 +30,10 @@ impl WindowSize {
 /// disk that holds 256 about 10 times. Beyond 32 only the queue grows.
 pub const TARGET_TIMES: u64 = 32;
 
+/// The same of a device that several hosts use: the betas of the hosts come on top of it, and a queue
+/// that is longer than the requests that hosts have at all shares nothing.
+pub const SHARED_TARGET_TIMES: u64 = 16;
+
 /// PARDA's beta of a host of default weight that nobody coordinates: so many of its requests wait
 /// at the device beyond those that the target pays for. With more, hosts are sooner at their
 /// shares; with fewer, the latency is nearer to the target.

@@ -3,7 +3,7 @@
 use super::setup::{Coordination, HostsSetup, Program};
 use crate::random::Random;
 use iopace_core::cluster::{
-    ClusterGroup, DemandMeter, HostGroup, HostRecord, QueueTerms, own_part,
+    ClusterGroup, DemandMeter, HostGroup, HostRecord, NEWS_LEAST, QueueTerms, own_part,
 };
 use iopace_core::engine::{Config, Control, Engine, Input, Output, Start};
 use iopace_core::group::{Settings, Weight};
@@ -83,6 +83,8 @@ pub(super) struct SimHost {
     groups: Vec<(u32, Weight, Weight)>,
     region: Extent,
     terms: QueueTerms,
+    /// When it last published a record, and which.
+    published: (Instant, HostRecord),
     is_coordinated: bool,
 }
 
@@ -111,6 +113,7 @@ impl SimHost {
             groups,
             region,
             terms: QueueTerms { target: setup.target, look: setup.look() },
+            published: (Instant::ZERO, HostRecord::default()),
             is_coordinated: setup.coordination == Coordination::Together,
         };
         host.begin(setup);
@@ -208,7 +211,7 @@ impl SimHost {
         }
     }
 
-    /// The host's record; none if it has no window that knows of others.
+    /// The host's record, if it is to be published now; none without a window that knows of others.
     pub(super) fn look(&mut self, now: Instant) -> Option<HostRecord> {
         let totals = self.engine.queue_totals()?;
         let runners = &self.runners;
@@ -223,7 +226,15 @@ impl SimHost {
             }
         };
         let groups: Vec<HostGroup> = self.groups.iter().map(group).collect();
-        Some(self.meter.look(now, &totals, &groups))
+        let record = self.meter.look(now, &totals, &groups);
+        // Looks are a little late, and one that is nearly due is.
+        let is_due = |at: Instant| now.since(at) + Nanos(NEWS_LEAST.0 / 2) >= self.terms.look;
+        let (at, last) = &self.published;
+        if !is_due(*at) && !record.is_news(last) {
+            return None;
+        }
+        self.published = (now, record.clone());
+        Some(record)
     }
 
     /// The host has read the records of all; its own is at that place.

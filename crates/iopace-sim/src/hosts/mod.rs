@@ -9,8 +9,8 @@
 //! ```
 //! The engines are those of the daemon, each with a clock of its own that goes wrong by up to a
 //! thousandth. The array serves commands in order of arrival until they are at the disk, which may
-//! sort those it has. Every look a host sends its record to the store and is answered with the
-//! records of all: each message takes 1 to 20 ms, and one in a hundred is lost. A record ends 4 s
+//! sort those it has. Every look, or when it has news, a host sends its record to the store and is
+//! answered with the records of all: each message takes 1 to 20 ms, and one in a hundred is lost. A record ends 4 s
 //! after it was written.
 
 mod array;
@@ -25,7 +25,7 @@ pub use setup::{Coordination, HostsSetup, Program, Trouble};
 use crate::random::Random;
 use array::Array;
 use host::SimHost;
-use iopace_core::cluster::HostRecord;
+use iopace_core::cluster::{HostRecord, NEWS_LEAST};
 use iopace_core::request::{Extent, RequestId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -254,7 +254,7 @@ impl<'a> Hosts<'a> {
     }
 
     fn look(&mut self, host: usize, now: Instant) {
-        self.add(self.setup.look(), HostsEvent::Look(host));
+        self.add(NEWS_LEAST, HostsEvent::Look(host));
         if let Some(record) = self.hosts[host].look(now) {
             self.send(host, Letter::Record(record));
         }

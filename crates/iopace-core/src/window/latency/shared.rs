@@ -17,7 +17,7 @@
 use crate::time::{Instant, Nanos};
 use crate::units::scaled;
 use crate::window::base::smooth;
-use crate::window::{HostShare, QueueTotals, TARGET_TIMES, WindowSize};
+use crate::window::{HostShare, QueueTotals, SHARED_TARGET_TIMES, WindowSize};
 
 /// The law is applied so often. PARDA takes 4 s, as its latencies are those that a hypervisor has
 /// anyway; here each request is seen, and a tenth of a second has hundreds of them.
@@ -141,7 +141,7 @@ impl SharedDepth {
 
     /// The law at the end of a period.
     fn step(&self, length: Nanos) -> u64 {
-        let times = |alone: Nanos| alone.times(TARGET_TIMES);
+        let times = |alone: Nanos| alone.times(SHARED_TARGET_TIMES);
         let target = self.share.target.or(self.totals.alone.map(times));
         // Within 256ths of 1/4 and 4, a step is bounded whatever was measured.
         let ratio = target.map_or(1024, |target| {

@@ -185,10 +185,10 @@ fn busy(name: &'static str) -> Story {
     story
 }
 
-/// A host, or all of them, in the dark from before the burst until long after it.
+/// A host, or all of them, in the dark from before the burst until 3 s after it.
 fn in_the_dark(name: &'static str, trouble: Trouble) -> Story {
     let mut story = flash(name, 8);
-    let (from, until) = (secs(5), story.setup.length);
+    let (from, until) = (secs(5), story.phases[1].from + secs(3));
     story.setup.troubles = vec![(from, until, trouble)];
     story.is_bound.shares = false;
     story
