@@ -85,9 +85,9 @@ pub fn own_part(hosts: &[HostRecord], own: usize, terms: &QueueTerms) -> OwnPart
     let all_needs = needs.iter().fold(0u64, |sum, need| sum.saturating_add(*need));
     let least_alone = hosts.iter().filter_map(|host| host.alone).min();
     let target = terms.target.or(least_alone.map(|alone| alone.times(SHARED_TARGET_TIMES)));
-    let line = longer(whole.line(target, beta), &hosts, &needs, all_needs);
     let own_due = dues[own];
     let all_dues: u64 = dues.iter().fold(0, |sum, due| sum.saturating_add(*due));
+    let line = longer(whole.line(target, beta), &hosts, &dues, all_dues);
     let others = |sum: u64, (at, host): (usize, &HostRecord)| match at == own {
         true => sum,
         false => sum.saturating_add(host.in_flight.0),
@@ -164,12 +164,13 @@ impl Whole {
     }
 }
 
-/// The queue is longer if the host that needs least, of those that want more than they have, had
-/// less than one request in it.
-fn longer(line: u64, hosts: &[HostRecord], needs: &[u64], all_needs: u64) -> u64 {
-    let backlogged = hosts.iter().zip(needs).filter(|(host, _)| host.is_backlogged());
-    let Some(least) = backlogged.map(|(_, need)| *need).min() else { return line };
-    let wanted = scaled(WindowSize::ONE.0, all_needs, least);
+/// The queue is longer if the host to which least is due, of those that want more than they have,
+/// had less than one request in it. This goes by dues alone, as what a host needs is known less
+/// well when loads have just changed.
+fn longer(line: u64, hosts: &[HostRecord], dues: &[u64], all_dues: u64) -> u64 {
+    let backlogged = hosts.iter().zip(dues).filter(|(host, _)| host.is_backlogged());
+    let Some(least) = backlogged.map(|(_, due)| *due).min() else { return line };
+    let wanted = scaled(WindowSize::ONE.0, all_dues, least);
     line.max(wanted.min(line.saturating_mul(LONGER_TIMES)))
 }
 

@@ -32,8 +32,11 @@ pub(super) struct StoryBounds {
     pub(super) sum: bool,
 }
 
+/// Makes a row of that name.
+type StoryMaker = fn(&'static str) -> Story;
+
 /// The rows, in the order in which they are made.
-pub(super) const STORIES: [(&str, fn(&'static str) -> Story); 12] = [
+pub(super) const STORIES: [(&str, StoryMaker); 12] = [
     ("2 hosts, flash", |name| flash(name, 2)),
     ("8 hosts, flash", |name| flash(name, 8)),
     ("64 hosts, flash", |name| flash(name, 64)),
