@@ -50,8 +50,8 @@ impl HostRecord {
         Some(Nanos(scaled(self.in_flight.0, 1_000_000_000, rate)))
     }
 
-    /// Whether the others have to know of it before the next look is due: a group wants all there is
-    /// and did not, or the other way round, or the groups are others. Not sooner than
+    /// Whether the others have to know of it before the next look is due: a group wants all there
+    /// is and did not, or the other way round, or the groups are others. Not sooner than
     /// [`NEWS_LEAST`] after the record before.
     pub fn is_news(&self, published: &HostRecord) -> bool {
         let key = |group: &GroupDemand| (group.group, group.weight, group.wanted.0 == u64::MAX);
@@ -76,16 +76,21 @@ pub const NEWS_LEAST: Nanos = Nanos::from_millis(250);
 /// times, a disk with a head in an eighth of what a command takes it.
 const COST_BYTES: Bytes = Bytes::from_kib(64);
 
-/// The cost of so many requests with so many bytes together, in 256ths of a request of no bytes.
-pub fn cost(requests_count: u64, size: Bytes) -> u64 {
-    requests_count.saturating_mul(256).saturating_add(scaled(size.0, 256, COST_BYTES.0))
+/// What requests cost the volume, in 256ths of a request of no bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCost(pub u64);
+
+/// The cost of so many requests with so many bytes together.
+pub fn cost(requests_count: u64, size: Bytes) -> RequestCost {
+    let bytes = scaled(size.0, 256, COST_BYTES.0);
+    RequestCost(requests_count.saturating_mul(256).saturating_add(bytes))
 }
 
 /// What a group of an engine has had since the beginning, as [`crate::engine::Engine`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUse {
     /// The cost of its requests that are done, by [`cost`].
-    pub cost: u64,
+    pub cost: RequestCost,
     /// The time in which at least one of its requests waited for its start.
     pub waited: Nanos,
 }
@@ -183,7 +188,7 @@ impl DemandMeter {
         if let Some(before) = known.map(|known| known.since_start)
             && length > Nanos::ZERO
         {
-            used.add(per_second(since_start.cost.saturating_sub(before.cost), length), length);
+            used.add(per_second(since_start.cost.0.saturating_sub(before.cost.0), length), length);
             let waited = since_start.waited.saturating_sub(before.waited).0;
             waits.add(per_second(waited, length).min(1_000_000_000), length);
         }
@@ -218,7 +223,10 @@ mod tests {
             weight: Weight::DEFAULT,
             tasks_count: 2,
             most: None,
-            since_start: GroupUse { cost, waited: Nanos::from_millis(waited_ms) },
+            since_start: GroupUse {
+                cost: RequestCost(cost),
+                waited: Nanos::from_millis(waited_ms),
+            },
         }
     }
 
@@ -284,8 +292,8 @@ mod tests {
 
     #[test]
     fn a_request_costs_itself_and_its_bytes() {
-        assert_eq!(cost(1, Bytes::ZERO), 256);
-        assert_eq!(cost(2, Bytes::from_kib(64)), 768);
-        assert_eq!(cost(u64::MAX, Bytes(u64::MAX)), u64::MAX);
+        assert_eq!(cost(1, Bytes::ZERO).0, 256);
+        assert_eq!(cost(2, Bytes::from_kib(64)).0, 768);
+        assert_eq!(cost(u64::MAX, Bytes(u64::MAX)).0, u64::MAX);
     }
 }

@@ -60,7 +60,8 @@ mod weights;
 
 pub use cells::merged;
 pub use demand::{
-    ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, NEWS_LEAST, cost,
+    ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, NEWS_LEAST,
+    RequestCost, cost,
 };
 pub use holder::{Answer, GrantRecord, GrantWrite, Holder, Question, SeenGrants};
 pub use queue::{OwnPart, QueueTerms, own_part};

@@ -7,13 +7,12 @@
 //!   all requests that are to be in the queue    W = L_target x rate of all + BETA
 //!   those of a host                             w = W x n / sum of n,  n = due / yield
 //! ```
-//! L_target x rate are those that are answered within the target (Little's law). BETA more are there
-//! by the weights of all groups that want something, as each host by itself has by its own weight
-//! ([`BETA_DEFAULT`]): so a host in the dark, which follows PARDA's law, and those that see each
-//! other come to the same shares. *due* is
-//! what is due to a host by weights ([`super::weights`]), and *yield* what it gets per request in
-//! the queue: the same for all at a volume that serves in order of arrival, and measured, as no
-//! volume does so exactly.
+//! L_target x rate are those that are answered within the target (Little's law). BETA more are
+//! there by the weights of all groups that want something, as each host by itself has by its own
+//! weight ([`BETA_DEFAULT`]): so a host in the dark, which follows PARDA's law, and those that see
+//! each other come to the same shares. *due* is what is due to a host by weights
+//! ([`super::weights`]), and *yield* what it gets per request in the queue: the same for all at a
+//! volume that serves in order of arrival, and measured, as no volume does so exactly.
 //!
 //! A host that wants less than is due to it has a window as if it wanted all: when it begins it has
 //! its share at once, and the others make room when they have seen it.
@@ -79,7 +78,7 @@ pub fn own_part(hosts: &[HostRecord], own: usize, terms: &QueueTerms) -> OwnPart
     wants_all(&mut hosts[own]);
     let Dues { hosts: dues, weights, .. } = dues(&hosts, own);
     let beta = scaled(BETA_DEFAULT.0, weights, u64::from(GROUP_WEIGHT_DEFAULT)).min(BETA_MAX.0);
-    let whole = Whole::of(&hosts);
+    let whole = HostSums::of(&hosts);
     let needs = hosts.iter().zip(&dues).map(|(host, due)| whole.need(host, *due));
     let needs: Vec<u64> = needs.collect();
     let all_needs = needs.iter().fold(0u64, |sum, need| sum.saturating_add(*need));
@@ -120,27 +119,25 @@ fn wants_all(host: &mut HostRecord) {
 
 /// All hosts together: the sums of what their records say.
 #[derive(Clone, Copy, Debug, Default)]
-struct Whole {
+struct HostSums {
     used: u64,
     in_flight: u64,
     done: u64,
-    windows: u64,
 }
 
-impl Whole {
-    fn of(hosts: &[HostRecord]) -> Whole {
-        hosts.iter().fold(Whole::default(), |sum, host| Whole {
+impl HostSums {
+    fn of(hosts: &[HostRecord]) -> HostSums {
+        hosts.iter().fold(HostSums::default(), |sum, host| HostSums {
             used: sum.used.saturating_add(host.used()),
             in_flight: sum.in_flight.saturating_add(host.in_flight.0),
             done: sum.done.saturating_add(host.done.0),
-            windows: sum.windows.saturating_add(host.window.0),
         })
     }
 
     /// The requests that a host needs in the queue for what is due to it, in a unit that all hosts
     /// have in common: its due by its yield, over that of all.
     fn need(&self, host: &HostRecord, due: u64) -> u64 {
-        let Whole { used, in_flight, done, .. } = *self;
+        let HostSums { used, in_flight, done } = *self;
         if used == 0 || in_flight == 0 || done == 0 {
             return due;
         }
@@ -155,10 +152,10 @@ impl Whole {
         scaled(due, all_yield, own_yield)
     }
 
-    /// All requests that are to be in the queue, in 256ths. Without a target as many as there are
-    /// windows now.
+    /// All requests that are to be in the queue, in 256ths. Without a target a few more than there
+    /// are: as many as programs have, and still the window of who has too many holds.
     fn line(&self, target: Option<Nanos>, beta: u64) -> u64 {
-        let Some(target) = target else { return self.windows };
+        let Some(target) = target else { return self.in_flight.saturating_add(2 * beta) };
         // Both the rate and the queue are in 256ths.
         scaled(self.done, target.0, 1_000_000_000).saturating_add(beta)
     }
@@ -313,7 +310,7 @@ mod tests {
         assert_eq!(parts[0].share.target, Some(Nanos::from_micros(1_600)));
         let part = own_part(&[HostRecord::default()], 0, &QueueTerms { target: None, ..TERMS });
         assert_eq!(part.share.target, None, "nobody has had a request");
-        assert_eq!(part.share.size, Some(WindowSize::ONE));
+        assert_eq!(part.share.size, Some(WindowSize(1_024)), "twice its beta");
         assert!(part.share.is_quiet && part.weights.is_empty());
     }
 }

@@ -11,8 +11,8 @@
 //!                   └─ group "web" ─── host A             and all of that of web
 //! ```
 //! The scheduler of a host has to share by the same amounts what the host gets. So it is given the
-//! part of each group's weight that is the host's own: that of its tasks, or that of its due if that
-//! is more, as others leave theirs.
+//! part of each group's weight that is the host's own: that of its tasks, or that of its due if
+//! that is more, as others leave theirs.
 
 use super::Allowance;
 use super::demand::{ClusterGroup, GroupDemand, HostRecord};

@@ -19,8 +19,8 @@ impl Engine {
         self.queue.window_picture()
     }
 
-    /// How the queue of a host among others stands ([`super::Control::HostShare`]); none without a share, or
-    /// with a policy of stage window that does not know of others.
+    /// How the queue of a host among others stands ([`super::Control::HostShare`]); none without a
+    /// share, or with a policy of stage window that does not know of others.
     pub fn queue_totals(&self) -> Option<QueueTotals> {
         self.queue.queue_totals()
     }

@@ -49,7 +49,8 @@
 //!     window, if it has so many, for sizes of one request and more.
 //! 11. Hosts among others at a device that serves in order of arrival are served in proportion to
 //!     their betas, whatever their windows were at first.
-//! 12. A size that was told is held for as long as was told with it; then the window follows the latency.
+//! 12. A size that was told is held for as long as was told with it; then the window follows the
+//!     latency.
 //!
 //! # When it does not know
 //! Full depth for all until requests were alone at the device. When readers appear, write-back

@@ -25,13 +25,13 @@ impl WindowSize {
     }
 }
 
-/// The target of a queue as a multiple of the latency alone. Depth must not be lost where it pays: a
-/// 7200 rpm disk that sorts 31 commands answers each about 17 times later than one alone, an NVMe
+/// The target of a queue as a multiple of the latency alone. Depth must not be lost where it pays:
+/// a 7200 rpm disk that sorts 31 commands answers each about 17 times later than one alone, an NVMe
 /// disk that holds 256 about 10 times. Beyond 32 only the queue grows.
 pub const TARGET_TIMES: u64 = 32;
 
-/// The same of a device that several hosts use: the betas of the hosts come on top of it, and a queue
-/// that is longer than the requests that hosts have at all shares nothing.
+/// The same of a device that several hosts use: the betas of the hosts come on top of it, and a
+/// queue that is longer than the requests that hosts have at all shares nothing.
 pub const SHARED_TARGET_TIMES: u64 = 16;
 
 /// PARDA's beta of a host of default weight that nobody coordinates: so many of its requests wait
@@ -48,8 +48,8 @@ pub struct HostShare {
     /// The latency at which the device's queue is long enough, the same for all hosts; none: a
     /// multiple of what the host's requests take alone.
     pub target: Option<Nanos>,
-    /// The size that the window is to have now, by what is known of all hosts. Without it the window
-    /// follows the latency.
+    /// The size that the window is to have now, by what is known of all hosts. Without it the
+    /// window follows the latency.
     pub size: Option<WindowSize>,
     /// The size is held for so long; then the window follows the latency.
     pub held_for: Nanos,

@@ -40,7 +40,7 @@ impl HostsOutcome {
             steps.resize(place + 1, CellStep::default());
         }
         let step = &mut steps[place];
-        step.cost += cost(1, size);
+        step.cost += cost(1, size).0;
         step.done_count += 1;
         step.at_disk += at_disk;
     }

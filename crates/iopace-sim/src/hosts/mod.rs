@@ -10,8 +10,8 @@
 //! The engines are those of the daemon, each with a clock of its own that goes wrong by up to a
 //! thousandth. The array serves commands in order of arrival until they are at the disk, which may
 //! sort those it has. Every look, or when it has news, a host sends its record to the store and is
-//! answered with the records of all: each message takes 1 to 20 ms, and one in a hundred is lost. A record ends 4 s
-//! after it was written.
+//! answered with the records of all: each message takes 1 to 20 ms, and one in a hundred is lost. A
+//! record ends 4 s after it was written.
 
 mod array;
 mod host;

@@ -7,9 +7,10 @@
 //! windows that follow the latency alone; and windows and weights by the records of all hosts.
 //!
 //! *begins* and *ends*: how long after the burst begins, or ends, not more than 5 % of all is in
-//! the wrong hands in any window from then on. *error*: the largest error of a host or group against
-//! its due, from 5 s after the burst begins until it ends. *conserved*: all that is done while the
-//! burst lasts, as a part of the same with fixed windows. *latency*: at the array, meanwhile.
+//! the wrong hands in any window from then on. *error*: the largest error of a host or group
+//! against its due, from 5 s after the burst begins until it ends. *conserved*: all that is done
+//! while the burst lasts, as a part of the same with fixed windows. *latency*: at the array,
+//! meanwhile.
 
 mod stories;
 
@@ -18,7 +19,7 @@ use crate::hosts::{Coordination, HostsOutcome, run};
 use crate::milli::Milli;
 use crate::parallel;
 use iopace_core::time::Nanos;
-use stories::{STORIES, Story};
+use stories::{HostsStory, STORIES};
 
 /// The name of the table.
 pub const TABLE: &str = "hosts";
@@ -46,7 +47,7 @@ const MISPLACED_MOST: u64 = 50;
 const SOON: Nanos = Nanos::from_secs(5);
 
 /// The figures of a run, in the order of [`FIGURES`]; none where shares are never right.
-fn figures(story: &Story, outcome: &HostsOutcome, fixed: &HostsOutcome) -> [Option<Milli>; 5] {
+fn figures(story: &HostsStory, outcome: &HostsOutcome, fixed: &HostsOutcome) -> [Option<Milli>; 5] {
     let [begins, ends] = &story.phases;
     let settled = |phase: &stories::Phase| {
         let (dues, span) = (&phase.dues, (phase.from, phase.until));
@@ -70,7 +71,7 @@ fn millis(time: Nanos) -> Milli {
 }
 
 /// The bound of a figure, if it has one: those of the variant that knows all hosts.
-fn bound(story: &Story, variant: &str, figure: &str) -> Option<Bound> {
+fn bound(story: &HostsStory, variant: &str, figure: &str) -> Option<Bound> {
     let (bound, is_bound) = match figure {
         "begins" | "ends" => (Bound::AtMost(Milli(5_000)), story.is_bound.shares),
         "error" => (Bound::AtMost(Milli(5_000)), story.is_bound.shares),
@@ -88,7 +89,7 @@ pub fn hosts(seed: u64) -> Vec<TableRow> {
 /// The rows of those names.
 pub fn rows(seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<TableRow> {
     let stories = STORIES.iter().filter(|(name, _)| is_wanted(name));
-    let stories: Vec<Story> = stories.map(|(name, story)| story(name)).collect();
+    let stories: Vec<HostsStory> = stories.map(|(name, story)| story(name)).collect();
     let mut jobs = Vec::new();
     for story in &stories {
         jobs.extend(VARIANTS.map(|(_, coordination)| crate::hosts::HostsSetup {
@@ -108,7 +109,11 @@ pub fn rows(seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<TableRow> {
 }
 
 /// The rows of a story and a variant. Shares that are never right are said to be so at the end.
-fn story_rows(story: &Story, variant: &'static str, values: [Option<Milli>; 5]) -> Vec<TableRow> {
+fn story_rows(
+    story: &HostsStory,
+    variant: &'static str,
+    values: [Option<Milli>; 5],
+) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for ((figure, unit), value) in FIGURES.into_iter().zip(values) {
         let phase = &story.phases[usize::from(figure == "ends")];

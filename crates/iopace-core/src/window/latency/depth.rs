@@ -1,7 +1,7 @@
 //! The depth for all: PARDA's law with a target that is learned.
 //!
-//! `w <- (1 - g) w + g (L_target / L_obs x w + b)`, where L_target is [`TARGET_TIMES`] times what the
-//! very requests of the window take alone at the device. That of a host among others: see
+//! `w <- (1 - g) w + g (L_target / L_obs x w + b)`, where L_target is [`TARGET_TIMES`] times what
+//! the very requests of the window take alone at the device. That of a host among others: see
 //! [`super::shared`].
 
 use super::shared::SharedDepth;

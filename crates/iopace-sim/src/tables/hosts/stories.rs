@@ -12,7 +12,7 @@ pub(super) struct Phase {
 }
 
 /// A row.
-pub(super) struct Story {
+pub(super) struct HostsStory {
     pub(super) name: &'static str,
     pub(super) setup: HostsSetup,
     /// The burst begins, and it has ended; or other changes.
@@ -33,7 +33,7 @@ pub(super) struct StoryBounds {
 }
 
 /// Makes a row of that name.
-type StoryMaker = fn(&'static str) -> Story;
+type StoryMaker = fn(&'static str) -> HostsStory;
 
 /// The rows, in the order in which they are made.
 pub(super) const STORIES: [(&str, StoryMaker); 12] = [
@@ -59,7 +59,7 @@ const fn secs(count: u64) -> Nanos {
     Nanos::from_secs(count)
 }
 
-fn with(mut story: Story, change: impl FnOnce(&mut HostsSetup)) -> Story {
+fn with(mut story: HostsStory, change: impl FnOnce(&mut HostsSetup)) -> HostsStory {
     change(&mut story.setup);
     story
 }
@@ -81,13 +81,13 @@ fn dues(hosts: impl Iterator<Item = usize>) -> Vec<(Cell, u64)> {
 }
 
 /// So many hosts at a flash disk: each second one reads in the middle third.
-fn flash(name: &'static str, hosts_count: usize) -> Story {
+fn flash(name: &'static str, hosts_count: usize) -> HostsStory {
     let third = if hosts_count > 64 { secs(25) } else { secs(15) };
     bursts(name, "ssd-sata", hosts_count, third, ms(2), secs(1))
 }
 
 /// The same at a disk with a head, which does a two-hundredth: so shares show in longer windows.
-fn head(name: &'static str, hosts_count: usize) -> Story {
+fn head(name: &'static str, hosts_count: usize) -> HostsStory {
     let mut story = bursts(name, "hdd-sata-250g-ncq", hosts_count, secs(120), ms(300), secs(20));
     story.setup.programs.iter_mut().for_each(|program| program.block = Bytes::from_kib(4));
     story
@@ -100,7 +100,7 @@ fn bursts(
     third: Nanos,
     target: Nanos,
     window: Nanos,
-) -> Story {
+) -> HostsStory {
     let (begins, ends, length) = (third, third.times(2), third.times(3));
     let program = |host: usize| match host % 2 {
         0 => reader(host, Nanos::ZERO, length),
@@ -122,12 +122,12 @@ fn bursts(
         Phase { from: begins, until: ends, dues: dues(0..hosts_count) },
         Phase { from: ends, until: length, dues: dues((0..hosts_count).step_by(2)) },
     ];
-    Story { name, setup, phases, window, is_bound: StoryBounds { shares: true, sum: true } }
+    HostsStory { name, setup, phases, window, is_bound: StoryBounds { shares: true, sum: true } }
 }
 
 /// Four groups, each on four of eight hosts, with one to four programs there; half of them come
 /// with the burst.
-fn groups(name: &'static str) -> Story {
+fn groups(name: &'static str) -> HostsStory {
     let mut story = flash(name, 8);
     let weights = [100, 200, 300, 400];
     let [from, until] = [0, 1].map(|at| story.phases[at].from);
@@ -163,7 +163,7 @@ fn groups(name: &'static str) -> Story {
 
 /// Hosts with small requests beside hosts with large ones. Another share is another mix, of which a
 /// disk does more or less.
-fn sizes(name: &'static str) -> Story {
+fn sizes(name: &'static str) -> HostsStory {
     let mut story = with(flash(name, 8), |setup| {
         for program in &mut setup.programs {
             program.block =
@@ -176,7 +176,7 @@ fn sizes(name: &'static str) -> Story {
 
 /// Seven hosts have two requests at a time and get what they ask for; the eighth, of the least
 /// weight, has the rest.
-fn busy(name: &'static str) -> Story {
+fn busy(name: &'static str) -> HostsStory {
     let mut story = with(flash(name, 8), |setup| {
         for program in &mut setup.programs {
             (program.depth, program.from, program.until) = (2, Nanos::ZERO, setup.length);
@@ -189,7 +189,7 @@ fn busy(name: &'static str) -> Story {
 }
 
 /// A host, or all of them, in the dark from before the burst until 3 s after it.
-fn in_the_dark(name: &'static str, trouble: Trouble) -> Story {
+fn in_the_dark(name: &'static str, trouble: Trouble) -> HostsStory {
     let mut story = flash(name, 8);
     let (from, until) = (secs(5), story.phases[1].from + secs(3));
     story.setup.troubles = vec![(from, until, trouble)];
@@ -198,7 +198,7 @@ fn in_the_dark(name: &'static str, trouble: Trouble) -> Story {
 }
 
 /// All hosts read; one is killed, and another stands still for a while and goes on.
-fn killed(name: &'static str) -> Story {
+fn killed(name: &'static str) -> HostsStory {
     let mut story = flash(name, 8);
     let length = story.setup.length;
     story.setup.programs = (0..8).map(|host| reader(host, Nanos::ZERO, length)).collect();
