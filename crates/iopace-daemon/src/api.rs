@@ -44,6 +44,7 @@ mod policies;
 mod ports;
 mod recommend;
 mod record;
+mod remote;
 mod schedulers;
 
 use iopace_core::sched::AUTO;
@@ -58,6 +59,7 @@ pub use policies::*;
 pub use ports::HttpReport;
 pub use recommend::*;
 pub use record::*;
+pub use remote::RemoteReport;
 pub use schedulers::*;
 
 use serde::{Deserialize, Serialize};
@@ -116,7 +118,7 @@ pub struct DeviceReport {
     /// After a change of the scheduler: settings of groups that will not do what they say with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<SchedulerWarning>,
-    /// `file`, `block device` or `emulated`.
+    /// `file`, `block device`, `emulated` or `remote`.
     pub kind: String,
     /// The file behind it, if there is one.
     pub path: Option<String>,
@@ -135,6 +137,9 @@ pub struct DeviceReport {
     /// The disk of the kernel that it is on; none if there is none, or it is emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<DiskBelowReport>,
+    /// The connection to its disk, if another server has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteReport>,
     /// The scheduler at work.
     pub scheduler: SchedulerReport,
     /// Dirty memory, and how its writers are paced; none if the device bypasses the page cache.

@@ -4,6 +4,7 @@
 use crate::api::RecommendChange;
 use crate::given::GivenSocket;
 use crate::limits;
+use crate::nbd_uri::NbdUri;
 use crate::printable;
 use crate::rules::Rules;
 use crate::tls::TlsSettings;
@@ -205,6 +206,13 @@ pub enum Backend {
         size: Option<Bytes>,
         /// Size of the modelled page cache (unless `direct`); `None`: 256 MiB.
         cache: Option<Bytes>,
+    },
+    /// An export of another NBD server.
+    Remote {
+        /// Its address.
+        uri: NbdUri,
+        /// How long requests wait without a connection until they fail; `None`: for ever.
+        patience: Option<Nanos>,
     },
     /// The files of a directory that is mounted.
     Directory {

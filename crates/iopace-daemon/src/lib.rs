@@ -28,6 +28,7 @@ pub mod loadable;
 pub mod memory;
 pub mod mount_error;
 pub mod mount_table;
+pub mod nbd_uri;
 pub mod printable;
 pub mod resident;
 pub mod runtime_files;

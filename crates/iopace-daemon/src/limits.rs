@@ -5,14 +5,15 @@ use iopace_core::units::Bytes;
 use std::time::Duration;
 
 mod cgroups;
+mod remote;
 
 pub use cgroups::{
     CGROUP_FILE_BYTES_MAX, CGROUP_LOOK_AGE, CGROUPS_LOOKED, MADE_GROUPS_MAX,
     MADE_GROUPS_OF_USER_MAX, MADE_UNUSED,
 };
+pub(crate) use remote::*;
 
-/// Default for the most NBD connections at once. A connection costs a thread (256 KiB of stack, of
-/// which some 20 KiB are touched) and 128 KiB of buffers.
+/// Default for the most NBD connections at once. Each costs a thread and 128 KiB of buffers.
 pub const CONNECTIONS_DEFAULT: usize = 1_024;
 
 /// Descriptors for all but clients: devices, sockets, the control socket and its streams.

@@ -7,6 +7,7 @@ use crate::config::{
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
+use crate::device::remote::RemoteDevice;
 use crate::exports::Resolved;
 use crate::fuse::mounts::Prepared;
 use crate::start_error::StartError;
@@ -53,6 +54,7 @@ pub(crate) fn open_device(
     let opened: Arc<dyn Device> = match &config.backend {
         Backend::Path(path) => FileDevice::open(config, path, choice, timers)?,
         Backend::Emulated { .. } => EmulatedDevice::open(config, timers)?,
+        Backend::Remote { uri, patience } => RemoteDevice::open(config, uri, *patience, timers)?,
         Backend::Directory { path, .. } => {
             let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
             return Err(StartError::open(path, &error));

@@ -3,8 +3,8 @@
 use crate::api::{
     CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
     FailedReport, LoadedPolicy, PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec,
-    QueueReport, SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport, TimesReport,
-    WaitsReport, WindowReport,
+    QueueReport, RemoteReport, SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport,
+    TimesReport, WaitsReport, WindowReport,
 };
 use crate::below::{Below, KernelScheduler};
 use crate::clock;
@@ -13,6 +13,7 @@ use crate::device::{
     Device, DeviceEvent, DeviceInfo, DeviceStatus, FailedScheduler, LoggedEvent, MemoryStatus,
 };
 use crate::groups::{Groups, Warning};
+use crate::io::remote::RemoteStatus;
 use crate::loadable;
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
@@ -57,6 +58,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         rotational: info.rotational,
         io_engine: info.io_engine.into(),
         below: info.below.as_ref().map(below),
+        remote: status.remote.as_ref().map(|remote| remote_report(remote, now)),
         scheduler: scheduler(info, engine, status.failed.as_ref()),
         pace: status.memory.as_ref().map(|memory| paced(engine, memory)),
         window: windowed(engine, &status.window),
@@ -81,6 +83,19 @@ fn below(disk: &Below) -> DiskBelowReport {
         None => (None, false),
     };
     DiskBelowReport { disk: disk.name(), scheduler, classes }
+}
+
+fn remote_report(remote: &RemoteStatus, now: Instant) -> RemoteReport {
+    RemoteReport {
+        uri: remote.uri.clone(),
+        connected: remote.is_connected,
+        since_ns: now.since(remote.since).as_nanos(),
+        trouble: remote.trouble.clone(),
+        patience_ns: remote.patience.map(|patience| patience.as_nanos()),
+        reconnects_count: remote.reconnects_count,
+        waiting_count: remote.waiting_count,
+        unflushed_bytes: remote.unflushed_bytes,
+    }
 }
 
 /// The schedulers that there are.
@@ -254,7 +269,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 14] = [
+pub(crate) const EVENT_KINDS: [&str; 16] = [
     "exchanged",
     "failed",
     "disk_judged",
@@ -269,6 +284,8 @@ pub(crate) const EVENT_KINDS: [&str; 14] = [
     "over",
     "no_space",
     "request_failed",
+    "disk_lost",
+    "disk_back",
 ];
 
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
@@ -276,6 +293,8 @@ pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventRe
         DeviceEvent::Engine(event) => (engine_event(event), event.to_string()),
         DeviceEvent::NoSpace(text) => ("no_space", text.clone()),
         DeviceEvent::RequestFailed(text) => ("request_failed", text.clone()),
+        DeviceEvent::DiskLost(text) => ("disk_lost", text.clone()),
+        DeviceEvent::DiskBack(text) => ("disk_back", text.clone()),
     };
     EventReport {
         device: device.into(),

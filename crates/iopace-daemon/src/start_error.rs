@@ -1,6 +1,7 @@
 //! Why a daemon does not start.
 
 use crate::mount_error::MountError;
+use crate::nbd_uri::{NbdPlace, NbdUri};
 use crate::printable::quoted;
 use crate::process::lock_holders;
 use crate::tls::TlsError;
@@ -63,6 +64,12 @@ pub enum StartError {
         /// What to do.
         hint: &'static str,
     },
+    /// Another server that has no disk for us.
+    #[error("{0}: cannot be opened: {1}{2}")]
+    Remote(String, io::Error, &'static str),
+    /// An export of another server that takes no writes.
+    #[error("{0}: the server takes no writes of this export: say --read-only (read-only = true)")]
+    RemoteReadOnly(String),
     /// A socket that a live server holds.
     #[error("{0}: a server is listening there already{1}; stop it, or choose another --socket")]
     SocketBusy(String, String),
@@ -149,6 +156,20 @@ impl StartError {
         };
         let error = io::Error::new(error.kind(), error.to_string());
         StartError::Open { path: shown, error, hint }
+    }
+
+    /// An export of another server that could not be opened.
+    pub(crate) fn remote(uri: &NbdUri, error: &io::Error) -> StartError {
+        let hint = match error.kind() {
+            io::ErrorKind::ConnectionRefused => "; nobody listens there: start its server first",
+            io::ErrorKind::NotFound if matches!(uri.place, NbdPlace::Unix(_)) => {
+                "; is it the socket, and the name of the export ('nbdinfo --list')?"
+            }
+            io::ErrorKind::NotFound => "; 'nbdinfo --list nbd://HOST' names its exports",
+            io::ErrorKind::TimedOut => "; does a firewall keep it away?",
+            _ => "",
+        };
+        StartError::Remote(uri.to_string(), io::Error::new(error.kind(), error.to_string()), hint)
     }
 
     /// The same of a file that is opened to be read only.

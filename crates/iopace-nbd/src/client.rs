@@ -118,6 +118,8 @@ impl Room<'_> {
 pub struct Received {
     /// Whose.
     pub cookie: u64,
+    /// Where the data that came with it lies in the export, in bytes; zero without data.
+    pub offset: u64,
     /// Bytes of data that came with it, holes included.
     pub len: u32,
     /// How it went.
@@ -136,28 +138,29 @@ pub fn receive<'a>(
     room: impl FnOnce(u64) -> Option<Room<'a>>,
 ) -> Result<Received, Failure> {
     let reply = receive_header(stream)?;
-    let received =
-        |len, result| Ok(Received { cookie: reply.cookie, len, result, is_last: reply.is_last });
+    let (cookie, is_last) = (reply.cookie, reply.is_last);
+    let without_data = |result| Ok(Received { cookie, offset: 0, len: 0, result, is_last });
+    let with_data = |offset, len| Ok(Received { cookie, offset, len, result: Ok(()), is_last });
     const UNASKED: Failure = Failure::Broken("data that was not asked for");
     match reply.what {
-        What::Error(error) => received(0, Err(error)),
-        What::Done => received(0, Ok(())),
+        What::Error(error) => without_data(Err(error)),
+        What::Done => without_data(Ok(())),
         What::DoneSimple => {
             let Some(room) = room(reply.cookie) else {
-                return received(0, Ok(()));
+                return without_data(Ok(()));
             };
             stream.read_exact(room.data)?;
-            received(room.data.len() as u32, Ok(()))
+            with_data(room.offset, room.data.len() as u32)
         }
         What::Data { offset, len } => {
             let mut room = room(reply.cookie).ok_or(UNASKED)?;
             stream.read_exact(room.part(offset, len).ok_or(UNASKED)?)?;
-            received(len, Ok(()))
+            with_data(offset, len)
         }
         What::Hole { offset, len } => {
             let mut room = room(reply.cookie).ok_or(UNASKED)?;
             room.part(offset, len).ok_or(UNASKED)?.fill(0);
-            received(len, Ok(()))
+            with_data(offset, len)
         }
         What::BlockStatus { .. } => Err(UNASKED),
     }

@@ -100,7 +100,7 @@ impl EmulatedDevice {
         };
         let mapped = || MappedStore::new(store_file.std(), store_file.size_bytes());
         let in_memory = store.is_none().then(mapped).flatten();
-        let shell = Shell::new((info, Arc::new(store_file)), pump, memory, timers);
+        let shell = Shell::new((info, Some(Arc::new(store_file))), pump, memory, timers);
         let movers = OnceLock::new();
         Ok(registered(Arc::new(EmulatedDevice { shell, memory: in_memory, movers })))
     }
@@ -173,7 +173,7 @@ impl EmulatedDevice {
     /// Moves the data of a request of the store.
     fn perform(&self, op: Op, extent: Extent, fua: bool, buffer: &mut [u8]) -> io::Result<()> {
         let (offset, len) = (extent.offset().get(), extent.len().get());
-        let by_call = |buffer: &mut [u8]| self.shell.file.perform(op, extent, fua, buffer);
+        let by_call = |buffer: &mut [u8]| self.shell.file().perform(op, extent, fua, buffer);
         let Some(memory) = &self.memory else { return by_call(buffer) };
         match op {
             Op::Read if memory.read(offset, buffer) => Ok(()),
@@ -249,7 +249,7 @@ impl Behind for EmulatedDevice {
         touched.send_some();
         // No other client waits for this thread now.
         for job in large {
-            job.ticket.answer_from_file(self.shell.file.fd(), job.extent);
+            job.ticket.answer_from_file(self.shell.file().fd(), job.extent);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What has happened to a device.
 
-use super::{DeviceEvent, FailedScheduler, LoggedEvent};
+use super::FailedScheduler;
 use crate::clock;
 use crate::figures::size;
 use crate::job::disk_error;
@@ -17,6 +17,30 @@ use std::sync::Arc;
 /// A kind of failure is an event so often at most: a full disk is not to push out all else that has
 /// happened.
 const FAILURE_EVENTS_EVERY: Nanos = Nanos::from_secs(300);
+
+/// An event with its time.
+#[derive(Clone, Debug)]
+pub struct LoggedEvent {
+    /// When, on the daemon's monotonic clock.
+    pub at: Instant,
+    /// What.
+    pub event: DeviceEvent,
+}
+
+/// Something that happened to a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceEvent {
+    /// The engine says so.
+    Engine(Event),
+    /// Requests failed for lack of room: where the disk is a file, its file system is full.
+    NoSpace(String),
+    /// Requests failed for another reason.
+    RequestFailed(String),
+    /// The server that has the disk does not answer.
+    DiskLost(String),
+    /// It answers again.
+    DiskBack(String),
+}
 
 /// Learns of the events of devices at once.
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
@@ -131,6 +155,20 @@ impl EventLog {
         if error.kind() != io::ErrorKind::Interrupted {
             self.failed(now, (Op::Write, extent), error);
         }
+    }
+
+    /// The server that has the disk does not answer.
+    pub(crate) fn disk_lost(&mut self, text: &str) {
+        let device = &self.device;
+        tracing::warn!(%device, "{text}");
+        self.keep(DeviceEvent::DiskLost(text.to_owned()));
+    }
+
+    /// It answers again.
+    pub(crate) fn disk_back(&mut self, text: &str) {
+        let device = &self.device;
+        tracing::info!(%device, "{text}");
+        self.keep(DeviceEvent::DiskBack(text.to_owned()));
     }
 
     pub(crate) fn kept(&self) -> Vec<LoggedEvent> {

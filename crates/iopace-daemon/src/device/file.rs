@@ -12,7 +12,7 @@ mod backend;
 
 use super::beginning::engine_config;
 use super::portion::Portion;
-use super::shell::{Behind, Caller, Inner, Shell, registered};
+use super::shell::{Behind, Caller, Shell, registered};
 use super::{DeviceInfo, thresholds};
 use crate::answer::Touched;
 use crate::below::Below;
@@ -27,10 +27,10 @@ use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::start_error::StartError;
 use crate::timer::Timers;
 use about::{is_rotational, kind};
-use backend::{Drained, RealDisk};
+pub(super) use backend::{Drained, RealDisk, complete};
 use iopace_core::engine::{Config, Input, Start};
 use iopace_core::request::{Area, Op, Outcome};
-use iopace_core::time::{Instant, Nanos};
+use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_disk::pump::Pump;
 use std::path::Path;
@@ -144,7 +144,7 @@ impl FileDevice {
             };
             FileDevice {
                 disk,
-                shell: Shell::new((info, Arc::clone(&file)), pump, memory, timers),
+                shell: Shell::new((info, Some(Arc::clone(&file))), pump, memory, timers),
                 durable: DurableFiles::default(),
                 places,
                 writers,
@@ -158,7 +158,7 @@ impl FileDevice {
     /// Writes a portion that had to wait, and those that its end lets go.
     fn write(&self, mut portion: Portion) {
         let mut drained = Drained::default();
-        portion.write(&self.shell.file);
+        portion.write(self.shell.file());
         self.wrote(vec![portion], &mut drained);
         self.carry_out(drained, Caller::Writer);
     }
@@ -209,13 +209,13 @@ impl FileDevice {
                 IoRequest { id, key, op, extent, fua, class, write_back, target, buffer };
             let info = &self.shell.info;
             if !info.direct {
-                self.durable.lend((&info.name, &self.shell.file), &mut request);
+                self.durable.lend((&info.name, self.shell.file()), &mut request);
             }
             requests.push(request);
         }
         if may_block && requests.len() == 1 && is_transfer(&requests[0]) && self.may_wait() {
             let request = requests.pop().expect("there is one");
-            let mut done = vec![request.carry_out(&self.shell.file)];
+            let mut done = vec![request.carry_out(self.shell.file())];
             self.inline_count.fetch_sub(1, Relaxed);
             return self.completed(&mut done);
         }
@@ -241,32 +241,6 @@ impl FileDevice {
 
 fn is_transfer(request: &IoRequest) -> bool {
     matches!(request.op, Op::Read | Op::Write) && !request.write_back
-}
-
-/// Takes a completion: the request gets its buffer back, and the engine hears of it.
-fn complete(
-    inner: &mut Inner<RealDisk>,
-    now: Instant,
-    IoDone { request, written, result }: IoDone,
-) {
-    if request.write_back {
-        inner.written_back += request.extent.len();
-    } else {
-        let job = &mut inner.pump.requests_mut()[request.key];
-        job.buffer = request.buffer;
-        job.progress.written += written;
-        if let Err(error) = &result {
-            job.progress.failed(error);
-        }
-    }
-    let outcome = result.map_or_else(
-        |error| {
-            inner.events.failed(now, (request.op, request.extent), &error);
-            Outcome::Failed(disk_error(&error))
-        },
-        |()| Outcome::Ok,
-    );
-    inner.pump.handle(now, Input::Done { id: request.id, outcome });
 }
 
 impl Behind for FileDevice {
@@ -296,7 +270,7 @@ impl Behind for FileDevice {
                 return self.writers.submit(portions);
             }
             for portion in &mut portions {
-                portion.write(&self.shell.file);
+                portion.write(self.shell.file());
             }
             self.wrote(portions, &mut drained);
         }

@@ -9,11 +9,12 @@ pub mod file;
 mod limited;
 pub(crate) mod pieces;
 mod portion;
+pub mod remote;
 mod resize;
 mod shell;
 mod turn_mark;
 
-pub use events::EventLog;
+pub use events::{DeviceEvent, EventLog, LoggedEvent};
 pub use resize::ResizeError;
 pub use turn_mark::RunningTurn;
 
@@ -22,6 +23,7 @@ use crate::clock;
 use crate::config::DeviceConfig;
 use crate::io::file::Allocation;
 use crate::io::file::File;
+use crate::io::remote::RemoteStatus;
 use crate::io::target::Target;
 use crate::job::Job;
 use crate::limits::{LIVE_TASKS_LOOK, LOOK_PAUSE};
@@ -34,7 +36,6 @@ use iopace_core::pace::{self, Dirty, Thresholds};
 use iopace_core::request::{Area, Extent, GroupId, TaskId};
 use iopace_core::stats::{DeviceStats, Histogram, TaskAccount};
 use iopace_core::time::Instant;
-use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use iopace_core::{sched, window};
 use std::any::Any;
@@ -49,7 +50,7 @@ use std::thread;
 pub struct DeviceInfo {
     /// Its name.
     pub name: String,
-    /// `file`, `block device` or `emulated`.
+    /// `file`, `block device`, `emulated` or `remote`.
     pub kind: &'static str,
     /// The file behind it; `None` for an emulated disk in memory.
     pub path: Option<PathBuf>,
@@ -63,7 +64,7 @@ pub struct DeviceInfo {
     pub direct: bool,
     /// Whether it has a head that seeks.
     pub rotational: bool,
-    /// How its disk is read and written: `io_uring`, `threads` or `model`.
+    /// How its disk is read and written: `io_uring`, `threads`, `model` or `nbd`.
     pub io_engine: &'static str,
     /// The scheduler of the device when none is inserted.
     pub base: &'static str,
@@ -110,26 +111,6 @@ impl DeviceInfo {
     }
 }
 
-/// An event with its time.
-#[derive(Clone, Debug)]
-pub struct LoggedEvent {
-    /// When, on the daemon's monotonic clock.
-    pub at: Instant,
-    /// What.
-    pub event: DeviceEvent,
-}
-
-/// Something that happened to a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceEvent {
-    /// The engine says so.
-    Engine(Event),
-    /// Requests failed for lack of room: where the disk is a file, its file system is full.
-    NoSpace(String),
-    /// Requests failed for another reason.
-    RequestFailed(String),
-}
-
 /// A device as it stands.
 #[derive(Debug)]
 pub struct DeviceStatus {
@@ -151,6 +132,8 @@ pub struct DeviceStatus {
     pub memory: Option<MemoryStatus>,
     /// How stage window stands.
     pub window: window::WindowPicture,
+    /// The connection to its disk, if another server has it.
+    pub remote: Option<RemoteStatus>,
 }
 
 /// A scheduler that failed, and that fifo stands in for.

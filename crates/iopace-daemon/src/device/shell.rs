@@ -6,8 +6,11 @@
 //! A kind of device is a [`Behind`]: it says what its disk is and carries out what the pump leaves
 //! to do; everything else that a [`Device`] does is the same for all of them.
 
+mod inner;
+
+pub(crate) use inner::Inner;
+
 use super::alarm::Alarm;
-use super::events::{EventLog, is_exchange};
 use super::limited::Limited;
 use super::turn_mark::{RunningTurn, TurnMark};
 use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
@@ -16,16 +19,16 @@ use crate::answer::Touched;
 use crate::clock;
 use crate::io::durable;
 use crate::io::file::{Allocation, File};
+use crate::io::remote::RemoteDisk;
 use crate::io::target::Target;
 use crate::job::Job;
 use crate::timer::{Tick, Timers};
 use iopace_core::engine::{Control, ControlError, Input};
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{Area, DiskError, Extent, GroupId, Outcome, TaskId};
-use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
-use iopace_disk::pump::{Backend, Pump, Turned};
+use iopace_disk::pump::{Backend, Pump};
 use std::any::Any;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -34,9 +37,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
 const ALLOCATION_PIECES_MAX: usize = 1_024;
-
-/// More than is ever dirty.
-const NEVER: Bytes = Bytes(u64::MAX);
 
 /// The thread that carries out what the engine said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,51 +49,11 @@ pub(crate) enum Caller {
     Busy,
 }
 
-/// The part of a device under its lock.
-pub(crate) struct Inner<B: Backend> {
-    pub(super) pump: Pump<B>,
-    pub(super) events: EventLog,
-    hold_up: Histogram,
-    /// The most that the device may have dirty at present.
-    thresholds: Thresholds,
-    /// Dirty memory of which somebody wants to know, see [`Device::on_half_dirty`].
-    wake_at: Bytes,
-    pub(super) written_back: Bytes,
-}
-
-impl<B: Backend> Inner<B> {
-    /// Notes what a turn has brought for an operator.
-    fn note(&mut self, turned: Turned) {
-        if let Turned::Event(event) = turned {
-            self.events.add(*event);
-        }
-    }
-
-    fn dirty(&self) -> Bytes {
-        self.pump.engine().dirty(GroupId::ROOT).device
-    }
-
-    /// Changes the engine; the time under the lock is what dispatch is held up.
-    fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
-        let is_exchange = is_exchange(&control);
-        if let Control::Memory(budget) = &control {
-            self.thresholds = budget.device;
-            let half = Bytes(budget.device.limit.get() / 2);
-            self.wake_at = if self.dirty() < half { half } else { NEVER };
-        }
-        let result = self.pump.control(now, control);
-        if result.is_ok() && is_exchange {
-            self.hold_up.record(clock::now().since(now));
-        }
-        result
-    }
-}
-
 /// The state that all devices have.
 pub(crate) struct Shell<B: Backend<Request = Job>> {
     pub(super) info: DeviceInfo,
-    /// The device's own file, or the store of an emulated disk.
-    pub(super) file: Arc<File>,
+    /// The device's own file, or the store of an emulated disk; none where the disk is no file.
+    file: Option<Arc<File>>,
     inner: Mutex<Inner<B>>,
     turn: TurnMark,
     alarm: Alarm,
@@ -107,19 +67,12 @@ pub(crate) struct Shell<B: Backend<Request = Job>> {
 impl<B: Backend<Request = Job>> Shell<B> {
     /// A device at rest, which may have so much dirty.
     pub(super) fn new(
-        (info, file): (DeviceInfo, Arc<File>),
+        (info, file): (DeviceInfo, Option<Arc<File>>),
         pump: Pump<B>,
         thresholds: Thresholds,
         timers: &Arc<Timers>,
     ) -> Shell<B> {
-        let inner = Inner {
-            pump,
-            events: EventLog::new(info.name.clone()),
-            hold_up: Histogram::default(),
-            thresholds,
-            wake_at: NEVER,
-            written_back: Bytes::ZERO,
-        };
+        let inner = Inner::new(&info.name, pump, thresholds);
         Shell {
             turn: TurnMark::new(info.base),
             info,
@@ -131,6 +84,11 @@ impl<B: Backend<Request = Job>> Shell<B> {
             cached_reads: AtomicU64::new(0),
             buffered_writes: AtomicU64::new(0),
         }
+    }
+
+    /// Its file, asked for by a device that has one.
+    pub(super) fn file(&self) -> &File {
+        self.file.as_deref().expect("a device with a file asks for it")
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<B>> {
@@ -154,7 +112,7 @@ impl<B: Backend<Request = Job>> Shell<B> {
         });
         let is_half = inner.dirty() >= inner.wake_at;
         if is_half {
-            inner.wake_at = NEVER;
+            inner.wake_at = inner::NEVER;
         }
         drop(turn);
         drop(inner);
@@ -170,7 +128,7 @@ impl<B: Backend<Request = Job>> Shell<B> {
     /// Whether the kernel's page cache serves a read that is no matter of a limit.
     fn hits(&self, group: GroupId, is_hit: impl FnOnce(&File) -> bool) -> bool {
         let may = self.info.in_page_cache() && !self.limited.holds(group);
-        let hit = may && is_hit(&self.file);
+        let hit = may && self.file.as_deref().is_some_and(is_hit);
         if hit {
             self.cached_reads.fetch_add(1, Relaxed);
         }
@@ -201,6 +159,11 @@ pub(crate) trait Behind: Send + Sync + Sized + 'static {
 
     /// The state that all devices have.
     fn shell(&self) -> &Shell<Self::Disk>;
+
+    /// The connection to the disk, if another server has it.
+    fn remote(&self) -> Option<&RemoteDisk> {
+        None
+    }
 
     /// Carries out what the pump has left to do, by that thread.
     fn carry_out(&self, outside: Outside<Self>, caller: Caller);
@@ -238,14 +201,14 @@ impl<D: Behind> Device for D {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.shell().file.size_bytes()
+        let Shell { info, file, .. } = self.shell();
+        file.as_ref().map_or(info.size_bytes, |file| file.size_bytes())
     }
 
     fn resize(&self, to: Option<u64>, may_shrink: bool) -> Result<u64, ResizeError> {
         let Shell { info, file, .. } = self.shell();
-        if info.model.is_some() || file.is_directory() {
-            return Err(ResizeError::Fixed(info.kind));
-        }
+        let file = file.as_ref().filter(|file| info.model.is_none() && !file.is_directory());
+        let file = file.ok_or(ResizeError::Fixed(info.kind))?;
         let size = resize::resize(file, to, (info.read_only, may_shrink))?;
         // Write-back reaches as far before anybody is told that he may.
         let told = self.control(Control::Capacity(Bytes(size)));
@@ -255,7 +218,8 @@ impl<D: Behind> Device for D {
     }
 
     fn let_go(&self) -> Weak<dyn Any + Send + Sync> {
-        self.shell().file.let_go()
+        let file = self.shell().file.as_ref();
+        file.map_or_else(|| Weak::<()>::new() as Weak<_>, |file| file.let_go())
     }
 
     fn read_cached(&self, group: GroupId, extent: Extent, into: &mut [u8]) -> bool {
@@ -265,7 +229,7 @@ impl<D: Behind> Device for D {
     fn cached_file(&self, group: GroupId, extent: Extent) -> Option<BorrowedFd<'_>> {
         let (offset, len) = (extent.offset().get(), extent.len().get());
         let hit = self.shell().hits(group, |file| file.is_cached(offset, len));
-        hit.then(|| self.shell().file.fd())
+        hit.then(|| self.shell().file().fd())
     }
 
     fn has_limits(&self) -> bool {
@@ -309,9 +273,8 @@ impl<D: Behind> Device for D {
 
     fn flushed_by_client(&self) -> Option<Target> {
         let Shell { info, file, .. } = self.shell();
-        let is_own = info.model.is_none() && !file.is_directory();
-        let can_fail = is_own && !info.read_only;
-        can_fail.then(|| durable::for_flushes((&info.name, file))).flatten()
+        let file = file.as_ref().filter(|file| info.model.is_none() && !file.is_directory())?;
+        (!info.read_only).then(|| durable::for_flushes((&info.name, file))).flatten()
     }
 
     fn void(&self, area: Area) {
@@ -331,7 +294,10 @@ impl<D: Behind> Device for D {
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
-        self.shell().file.allocation(extent, ALLOCATION_PIECES_MAX)
+        match &self.shell().file {
+            Some(file) => file.allocation(extent, ALLOCATION_PIECES_MAX),
+            None => Ok(vec![Allocation { len_bytes: extent.len().get(), is_hole: false }]),
+        }
     }
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
@@ -380,11 +346,16 @@ impl<D: Behind> Device for D {
             failed: inner.events.failed_scheduler(),
             memory: (!shell.info.direct).then(|| MemoryStatus::of(engine, inner.thresholds)),
             window: engine.window_picture(),
+            remote: self.remote().map(RemoteDisk::status),
         }
     }
 
     fn flush_all(&self) -> io::Result<()> {
-        if self.info().read_only { Ok(()) } else { self.shell().file.flush() }
+        match (&self.shell().file, self.remote()) {
+            _ if self.info().read_only => Ok(()),
+            (_, Some(remote)) => remote.flush(),
+            (file, None) => file.as_ref().map_or(Ok(()), |file| file.flush()),
+        }
     }
 }
 

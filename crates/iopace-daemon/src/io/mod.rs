@@ -24,6 +24,7 @@ pub(crate) mod past_cache;
 pub(crate) mod pending_space;
 pub(crate) mod pool;
 mod priority;
+pub mod remote;
 pub(crate) mod shares;
 pub mod target;
 pub(crate) mod untold;

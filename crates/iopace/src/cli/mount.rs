@@ -290,6 +290,7 @@ impl MountDeviceArgs {
             read_only: args.read_only,
             raw: false,
             direct: false,
+            reconnect_patience: None,
             sched: args.sched,
             set: args.set,
             nr_requests: args.nr_requests,

@@ -19,6 +19,8 @@ Examples:
       Two exports on one socket, both with scheduler rr.
   iopace serve --emulate hdd-sata-250g --size 4GiB
       A disk of 2009 in memory, in real time. With a FILE, its data are kept there.
+  iopace serve nbd://array/volume
+      An export of another NBD server, reached again when its connection is lost.
   iopace serve disk.img --pace rate --dirty-limit 256MiB
       Writers are slowed down before 256 MiB of what they wrote are not on the disk.
   iopace serve disk.img --fuse /mnt/images
@@ -34,7 +36,8 @@ removed. A second signal ends it at once (status 130).";
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct ServeArgs {
-    /// Image files or block devices; with --emulate, the sparse file that keeps the data
+    /// Image files, block devices, or exports of other servers (nbd://HOST/EXPORT); with --emulate,
+    /// the sparse file that keeps the data
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
@@ -42,7 +45,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["files", "emulate", "size", "cache", "read_only", "raw", "direct", "sched", "set",
          "nr_requests", "window", "window_policy", "pace", "pause_target", "dirty_limit",
-         "dirty_background", "vhost_user"])]
+         "dirty_background", "vhost_user",
+         "reconnect_patience"])]
     pub config: Option<PathBuf>,
 
     /// Say whether that file is right, and serve nothing; see 'iopace config'
@@ -98,6 +102,11 @@ pub struct DeviceArgs {
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
+
+    /// Fail requests when another server (nbd://) has not answered for so long, as 30s [default:
+    /// they wait]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub reconnect_patience: Option<Nanos>,
 
     /// Serve an image of a format of its own (qcow2, VMDK, VHDX, VDI) as the bytes that it is
     #[arg(long)]

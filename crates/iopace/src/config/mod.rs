@@ -146,6 +146,8 @@ enum PortWord {
 struct DeviceTable {
     name: Option<Spanned<String>>,
     file: Option<PathBuf>,
+    nbd: Option<Spanned<String>>,
+    reconnect_patience: Option<Spanned<String>>,
     emulate: Option<Spanned<String>>,
     size: Option<Spanned<String>>,
     cache: Option<Spanned<String>>,

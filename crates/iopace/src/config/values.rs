@@ -4,6 +4,7 @@ use super::Mistake;
 use crate::output::nearest;
 use crate::units::parse_size;
 use iopace_core::units::Bytes;
+use iopace_daemon::nbd_uri::NbdUri;
 use iopace_disk::presets::{self, PRESETS};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,16 @@ pub(super) fn unknown<'a>(
     }
 }
 
-/// The devices of `iopace serve FILE...`: names from the files.
+/// The name of a device of another server where none is given: the last part of the export's.
+pub(super) fn remote_name(uri: &NbdUri) -> String {
+    let last = uri.export.rsplit('/').next().unwrap_or_default();
+    if last.is_empty() { "remote".to_owned() } else { last.to_owned() }
+}
+
+/// The devices of `iopace serve FILE...`: names from the files, or from the exports of URIs.
 pub fn names(files: &[PathBuf]) -> Vec<String> {
-    files.iter().map(|file| default_name(file)).collect()
+    let uri = |file: &Path| file.to_str()?.parse().ok();
+    let name =
+        |file: &PathBuf| uri(file).map_or_else(|| default_name(file), |uri| remote_name(&uri));
+    files.iter().map(name).collect()
 }

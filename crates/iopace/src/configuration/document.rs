@@ -202,7 +202,9 @@ impl Document {
 /// Whether a depth of the window is other than the file says.
 fn is_other_depth(config: &DeviceConfig, depth: u32, is_named: bool) -> bool {
     let own = match config.backend {
-        Backend::Path(_) | Backend::Directory { model: None, .. } => Some(FILE_WINDOW_DEFAULT),
+        Backend::Path(_) | Backend::Remote { .. } | Backend::Directory { model: None, .. } => {
+            Some(FILE_WINDOW_DEFAULT)
+        }
         // That of an emulated disk is its own, and may be what holds.
         _ => None,
     };
@@ -286,7 +288,7 @@ fn lines(text: &str) -> Value {
 }
 
 /// A time as it is written in a file.
-fn time(nanos: u64) -> String {
+pub(super) fn time(nanos: u64) -> String {
     match nanos.is_multiple_of(1_000_000) {
         true => format!("{}ms", nanos / 1_000_000),
         false => format!("{}us", nanos / 1_000),

@@ -1,7 +1,7 @@
 //! A configuration file for a daemon that was started without one.
 
 use super::Holds;
-use super::document::Document;
+use super::document::{Document, time};
 use crate::output::Failure;
 use iopace_daemon::CgroupLimits;
 use iopace_daemon::api::{DeviceReport, MountReport};
@@ -56,8 +56,14 @@ fn served(device: &DeviceReport) -> Table {
             table.insert("size", value(size.to_string()));
         }
     }
+    if let Some(remote) = &device.remote {
+        table.insert("nbd", value(&remote.uri));
+        if let Some(patience) = remote.patience_ns {
+            table.insert("reconnect-patience", value(time(patience)));
+        }
+    }
     flags(&mut table, device);
-    if device.direct {
+    if device.direct && device.remote.is_none() {
         table.insert("direct", value(true));
     }
     table

@@ -6,8 +6,8 @@ use comfy_table::Cell;
 use iopace_core::sched::AUTO;
 use iopace_core::verdict::Reason;
 use iopace_daemon::api::{
-    DeviceReport, DiskBelowReport, FailedReport, SchedulerReport, SchedulerSpec, TimesReport,
-    scheduler_words,
+    DeviceReport, DiskBelowReport, FailedReport, RemoteReport, SchedulerReport, SchedulerSpec,
+    TimesReport, scheduler_words,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -97,6 +97,9 @@ pub fn device(device: &DeviceReport) -> String {
     if let Some(below) = &device.below {
         line("below", below_words(below));
     }
+    if let Some(remote) = &device.remote {
+        line("remote", remote_words(remote));
+    }
     line("pace", paced(device));
     line("window", windowed(device));
     let queue = &device.queue;
@@ -143,6 +146,21 @@ fn below_words(DiskBelowReport { disk, scheduler, classes }: &DiskBelowReport) -
     }
 }
 
+/// The connection to another server.
+fn remote_words(remote: &RemoteReport) -> String {
+    let since = time(remote.since_ns);
+    let mut text = match remote.connected {
+        true => format!("connected for {since}"),
+        false => format!("no connection for {since} ({})", remote.trouble),
+    };
+    let (waiting, reconnects) = (remote.waiting_count, remote.reconnects_count);
+    let _ = write!(text, ", {waiting} requests there, {reconnects} reconnects");
+    if remote.unflushed_bytes > 0 {
+        let _ = write!(text, ", {} written and not flushed", size(remote.unflushed_bytes));
+    }
+    text
+}
+
 /// In short; `iopace pace status` has more.
 fn paced(device: &DeviceReport) -> String {
     let Some(pace) = &device.pace else { return "nothing: the page cache is bypassed".into() };
@@ -162,7 +180,10 @@ fn title(device: &DeviceReport) -> String {
     let behind = match (&device.model, &device.path) {
         (Some(model), Some(path)) => format!("{model}, kept in {path}"),
         (Some(model), None) => format!("{model}, in memory"),
-        (None, path) => path.clone().unwrap_or_default(),
+        (None, path) => {
+            let uri = device.remote.as_ref().map(|remote| &remote.uri);
+            path.as_ref().or(uri).cloned().unwrap_or_default()
+        }
     };
     let mut flags = String::new();
     for (on, flag) in [(device.read_only, ", read-only"), (device.direct, ", direct")] {

@@ -22,6 +22,7 @@ use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
     SocketAccess, check_dirty,
 };
+use iopace_daemon::nbd_uri::NbdUri;
 use std::path::{Path, PathBuf};
 
 /// What is to be served, and how.
@@ -115,6 +116,13 @@ impl Plan {
     /// What was asked, what is wrong and what would be right.
     pub fn attach(args: &AttachArgs, fuse: Option<&Path>) -> Result<Plan, Failure> {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
+        let is_uri = |file: &PathBuf| file.to_str().is_some_and(NbdUri::is_meant);
+        if let Some(uri) = args.file.as_ref().filter(|file| is_uri(file)) {
+            return Err(Failure::usage(format!(
+                "{}: what is attached is a file or a block device; serve this with 'iopace serve'",
+                uri.display()
+            )));
+        }
         let files: Vec<PathBuf> = args.file.iter().map(absolute).collect();
         let settings = Settings { devices: devices(&files, &args.device)?, ..Settings::default() };
         let sockets = SocketArgs {
@@ -275,7 +283,7 @@ fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Fa
     let scheduler = scheduler(args)?;
     check_dirty(args.dirty_limit, args.dirty_background).map_err(Failure::usage)?;
     let make = |name: String, file: Option<&PathBuf>| {
-        device(name, backend(file, args), args, scheduler.clone())
+        device(name, backend(file, args)?, args, scheduler.clone())
     };
     match (&args.emulate, files) {
         (Some(model), []) => {
@@ -311,6 +319,7 @@ fn device(
 ) -> Result<DeviceConfig, Failure> {
     config::valid_name(&name)
         .map_err(|error| Failure::usage(format!("the device's name would be '{name}': {error}")))?;
+    let is_remote = matches!(backend, Backend::Remote { .. });
     let device = DeviceConfig::new(name, backend);
     let named = "one of the registry, by the command line";
     let pace = args.pace.as_deref().map(|name| pace::find(name).expect(named));
@@ -328,7 +337,8 @@ fn device(
         dirty_background: args.dirty_background,
         read_only: args.read_only,
         raw: args.raw,
-        direct: args.direct,
+        // Another server's disk is in no page cache of ours.
+        direct: args.direct || is_remote,
         scheduler,
         nr_requests: args.nr_requests,
         window_depth: args.window,
@@ -336,15 +346,25 @@ fn device(
     })
 }
 
-fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Backend {
+fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Result<Backend, Failure> {
+    let text = file.and_then(|file| file.to_str()).filter(|text| NbdUri::is_meant(text));
     match (&args.emulate, file) {
-        (Some(model), file) => Backend::Emulated {
+        (Some(_), _) if text.is_some() => Err(Failure::usage(
+            "--emulate keeps the data of a model in a file, not with another server: leave it out",
+        )),
+        (Some(model), file) => Ok(Backend::Emulated {
             model: model.clone(),
             store: file.cloned(),
             size: args.size,
             cache: args.cache,
+        }),
+        (None, file) => match text {
+            Some(text) => {
+                let uri = text.parse().map_err(Failure::usage)?;
+                Ok(Backend::Remote { uri, patience: args.reconnect_patience })
+            }
+            None => Ok(Backend::Path(file.cloned().unwrap_or_default())),
         },
-        (None, file) => Backend::Path(file.cloned().unwrap_or_default()),
     }
 }
 

@@ -11,6 +11,7 @@ const ALARMS = [
   "failed",
   "no_space",
   "request_failed",
+  "disk_lost",
   "guarantee_missed",
   "latency_missed",
   "promise_broken",

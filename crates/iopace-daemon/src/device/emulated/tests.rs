@@ -61,7 +61,7 @@ fn a_hole_is_read_by_a_system_call_and_takes_no_memory() {
     };
     let (whole, mut data) = (extent(0, LARGE), vec![7; LARGE as usize]);
     assert!(!is_sent(whole));
-    let taken = || rustix::fs::fstat(device.shell.file.fd()).expect("open").st_blocks;
+    let taken = || rustix::fs::fstat(device.shell.file().fd()).expect("open").st_blocks;
     assert_eq!(taken(), 0);
     // All but the last page is there, then all.
     let most = whole.len().get() - 4096;

@@ -1,10 +1,12 @@
 //! The disk of a file device, as the backend of its pump: all of it is left to be carried out.
 
 use super::super::portion::Portion;
+use super::super::shell::Inner;
 use crate::answer::Touched;
 use crate::buffer::Buffer;
+use crate::io::IoDone;
 use crate::io::target::Target;
-use crate::job::Job;
+use crate::job::{Job, disk_error};
 use iopace_core::engine::{Input, Resume, Start};
 use iopace_core::request::{Op, Outcome, Tag};
 use iopace_core::time::{Instant, Nanos};
@@ -14,18 +16,18 @@ use iopace_disk::pump::{Backend, End};
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
     /// For the disk, with the data to write, and the file if it is not the device's own.
-    pub(super) starts: Vec<(Start, Buffer, Option<Target>)>,
+    pub(in crate::device) starts: Vec<(Start, Buffer, Option<Target>)>,
     /// For the page cache.
-    pub(super) portions: Vec<Portion>,
+    pub(in crate::device) portions: Vec<Portion>,
     /// For the clients.
-    pub(super) finished: Vec<(Job, Outcome)>,
+    pub(in crate::device) finished: Vec<(Job, Outcome)>,
     /// Sum and number of service times among them.
-    pub(super) service: (Nanos, u64),
+    pub(in crate::device) service: (Nanos, u64),
 }
 
 impl Drained {
     /// Answers what has finished.
-    pub(super) fn finish(&mut self, touched: &mut Touched) {
+    pub(in crate::device) fn finish(&mut self, touched: &mut Touched) {
         for (job, outcome) in self.finished.drain(..) {
             job.finish(outcome, touched);
         }
@@ -36,7 +38,7 @@ impl Drained {
 #[derive(Debug)]
 pub(crate) struct RealDisk {
     /// Whether writes go through the page cache, and are paced.
-    pub(super) buffered: bool,
+    pub(in crate::device) buffered: bool,
 }
 
 impl Backend for RealDisk {
@@ -76,4 +78,30 @@ impl Backend for RealDisk {
         }
         drained.finished.push((job, end.outcome));
     }
+}
+
+/// Takes a completion: the request gets its buffer back, and the engine hears of it.
+pub(in crate::device) fn complete(
+    inner: &mut Inner<RealDisk>,
+    now: Instant,
+    IoDone { request, written, result }: IoDone,
+) {
+    if request.write_back {
+        inner.written_back += request.extent.len();
+    } else {
+        let job = &mut inner.pump.requests_mut()[request.key];
+        job.buffer = request.buffer;
+        job.progress.written += written;
+        if let Err(error) = &result {
+            job.progress.failed(error);
+        }
+    }
+    let outcome = result.map_or_else(
+        |error| {
+            inner.events.failed(now, (request.op, request.extent), &error);
+            Outcome::Failed(disk_error(&error))
+        },
+        |()| Outcome::Ok,
+    );
+    inner.pump.handle(now, Input::Done { id: request.id, outcome });
 }
