@@ -15,11 +15,11 @@ pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<
     let DeviceTable { pace, pause_target, window_policy, dirty_limit, dirty_background, .. } =
         table;
     let of_memory = [pace, pause_target, dirty_limit, dirty_background];
-    if table.direct
+    if (table.direct || table.nbd.is_some())
         && let Some(span) = of_memory.into_iter().flatten().next()
     {
-        let message = "with `direct = true` the page cache is bypassed, so no write is buffered \
-                       and there is nothing to pace: leave this out, or `direct`";
+        let message = "with `direct = true`, and with `nbd`, the page cache is bypassed, so no \
+                       write is buffered and there is nothing to pace: leave this out, or `direct`";
         return Err((span.span(), message.into()));
     }
     if let Some(name) = pace {

@@ -17,7 +17,7 @@ fn the_example_of_the_manual_is_right_and_complete() {
     let (_, rest) = manual.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("an end");
     let settings = parse_text(example).expect("right");
-    assert_eq!((settings.devices.len(), settings.exports.len()), (2, 1));
+    assert_eq!((settings.devices.len(), settings.exports.len()), (3, 1));
     let manual = include_str!("../../../../docs/pace.md");
     let (_, rest) = manual.split_once("```toml\n").expect("an example");
     let (paced, _) = rest.split_once("```").expect("an end");
@@ -206,6 +206,11 @@ fn every_mistake_says_what_would_be_right() {
             "leave this out, or `direct`",
         ),
         ("[[device]]\nname = \"a/b\"\nfile = \"d\"\n", "2:8", "no '/'"),
+        ("[[device]]\nnbd = \"nbds://a/v\"\n", "2:7", "encryption to another server"),
+        ("[[device]]\nnbd = \"a/v\"\n", "2:7", "write nbd://HOST[:PORT]/EXPORT"),
+        ("[[device]]\nnbd = \"nbd://a/v\"\nfile = \"d\"\n", "2:7", "leave out `file`"),
+        ("[[device]]\nnbd = \"nbd://a/v\"\npace = \"rate\"\n", "3:8", "is bypassed"),
+        ("[[device]]\nfile = \"d\"\nreconnect-patience = \"1s\"\n", "3:22", "add one as `nbd`"),
         ("[[device]]\nfile = \"a/d.x\"\n[[device]]\nfile = \"b/d.y\"\n", "3:1", "another `name`"),
         ("io-engine = \"posix\"\n", "2:1", "add a [[device]] table"),
         ("io-engine = \"posix\"\n[[device]]\nfile = \"d\"\n", "1:13", "auto, uring, threads"),

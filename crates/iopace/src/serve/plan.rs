@@ -1,12 +1,15 @@
 //! What is to be served: the command line and the configuration file, turned into one
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
+mod backend;
 mod inserted;
 mod source;
 mod tls;
 
 pub use source::{Control, Source};
 pub use tls::check_remote;
+
+use backend::backend;
 
 use crate::cli::{
     AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, PortArgs, ServeArgs, SocketArgs,
@@ -344,28 +347,6 @@ fn device(
         window_depth: args.window,
         ..device
     })
-}
-
-fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Result<Backend, Failure> {
-    let text = file.and_then(|file| file.to_str()).filter(|text| NbdUri::is_meant(text));
-    match (&args.emulate, file) {
-        (Some(_), _) if text.is_some() => Err(Failure::usage(
-            "--emulate keeps the data of a model in a file, not with another server: leave it out",
-        )),
-        (Some(model), file) => Ok(Backend::Emulated {
-            model: model.clone(),
-            store: file.cloned(),
-            size: args.size,
-            cache: args.cache,
-        }),
-        (None, file) => match text {
-            Some(text) => {
-                let uri = text.parse().map_err(Failure::usage)?;
-                Ok(Backend::Remote { uri, patience: args.reconnect_patience })
-            }
-            None => Ok(Backend::Path(file.cloned().unwrap_or_default())),
-        },
-    }
 }
 
 /// The scheduler with its settings, checked before anything is opened.

@@ -39,6 +39,17 @@ fn an_emulated_disk_needs_no_file() {
 }
 
 #[test]
+fn an_export_of_another_server_is_a_disk() {
+    let plan = plan("nbd://array/pool/volume --reconnect-patience 30s").expect("planned");
+    let device = &plan.config.devices[0];
+    assert_eq!((&*device.name, device.direct), ("volume", true));
+    let Backend::Remote { uri, patience } = &device.backend else { panic!("{device:?}") };
+    assert_eq!(uri.to_string(), "nbd://array:10809/pool/volume");
+    assert_eq!(patience.map(|patience| patience.as_nanos()), Some(30_000_000_000));
+    assert_eq!(self::plan("nbd://array").expect("planned").config.devices[0].name, "remote");
+}
+
+#[test]
 fn nothing_default_is_made_when_all_is_said() {
     let plan = plan("d --listen [::ffff:127.0.0.1]:0 --no-control").expect("planned");
     assert!(!plan.needs_directory());
@@ -65,6 +76,10 @@ fn mistakes_say_what_would_be_right() {
         ("d --dirty-limit 10M --dirty-background 10M", "is not below the dirty limit, 10 MiB"),
         ("d --dirty-limit 64k", "it is at least 1 MiB"),
         ("d --http-token-file x", "add --http 8080"),
+        ("nbds://array/volume", "encryption to another server"),
+        ("nbd://array/volume --pace rate", "nothing to pace"),
+        ("nbd://array/volume --emulate null", "not with another server"),
+        ("d --reconnect-patience 1s", "for exports of other servers"),
         ("--config /nowhere.toml", "/nowhere.toml cannot be read: No such file"),
     ];
     for (line, right) in cases {
