@@ -12,9 +12,10 @@ use iopace_core::units::Bytes;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig};
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::device::DeviceEvent;
-use iopace_nbd::client::Failure;
+use iopace_nbd::client::{Client, Failure, Wanted};
 use iopace_nbd::{Error, wire};
 use iopace_suites::random::Random;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Instant;
@@ -271,7 +272,8 @@ fn our_own_server_is_started_anew_in_the_middle() {
         client.command(wire::CMD_TRIM, 0, 0, 4096).expect("trims");
         client.flush().expect("flushes");
     }
-    let mut second = array.client();
+    let stream = UnixStream::connect(&socket).expect("connects");
+    let mut second = Client::connect(stream, "disk", Wanted::default()).expect("opens");
     let mut read = vec![0; 3 << 20];
     second.read(12_345, &mut read).expect("reads");
     assert!((0..3 << 20).all(|at: u32| read[at as usize] == (at / 7) as u8 ^ 2));

@@ -6,7 +6,7 @@ use super::{RemoteListener, RemoteNews, Shared, State, deliver, tell};
 use crate::clock;
 use crate::limits::{RECONNECT_PAUSE_MAX, RECONNECT_PAUSE_MIN};
 use iopace_nbd::client::{self, Failure, Session};
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -61,6 +61,9 @@ impl Keeper<'_> {
                 state.ledger.give_back_room(room);
             }
             let replied = match &received {
+                Err(Failure::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return "the server has ended it".into();
+                }
                 Err(Failure::Io(error)) => return error.to_string(),
                 Err(failure) => return failure.to_string(),
                 Ok(reply) => state.ledger.replied(reply),

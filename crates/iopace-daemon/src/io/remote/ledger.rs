@@ -112,7 +112,7 @@ pub(super) struct Ledger {
     unflushed: Unflushed,
     /// Changes to be repeated before anything else, with the bytes of which requests were sent.
     repeats: VecDeque<(u64, u64)>,
-    /// The piece whose data a thread sends now, and an error that came for it already.
+    /// The piece whose data a thread sends now, and the answer to it if that came already.
     sending: Option<(u64, Option<Sent>)>,
     finished: Vec<IoDone>,
     /// Acknowledged changes were lost, and no flush has told of it.
@@ -225,8 +225,11 @@ impl Ledger {
     /// The next piece that may be sent now.
     fn next_piece(&mut self) -> Option<(Origin, Piece)> {
         let is_repeated = |sent: &Sent| matches!(sent.origin, Origin::Repeated(_));
+        if let Some(next) = self.next_repeat() {
+            return Some(next);
+        }
         if !self.repeats.is_empty() || self.sent.values().any(is_repeated) {
-            return self.next_repeat();
+            return None;
         }
         if self.is_flush_due() {
             return Some((Origin::OwnFlush, Piece::FLUSH));

@@ -4,6 +4,7 @@ use iopace_core::group::Class;
 use iopace_core::request::RequestId;
 use iopace_core::units::Bytes;
 use iopace_nbd::client::{Received, Session};
+use iopace_suites::random::Random;
 
 const ALL: u16 = wire::HAS_FLAGS
     | wire::SEND_FLUSH
@@ -70,6 +71,12 @@ fn sent(ledger: &mut Ledger) -> Vec<Wired> {
     }
 }
 
+/// Answers the one request that is sent now.
+fn answer_next(ledger: &mut Ledger) {
+    let wired = sent(ledger).remove(0);
+    answer(ledger, &wired);
+}
+
 fn answer(ledger: &mut Ledger, wired: &Wired) {
     reply(ledger, wired, Ok(())).expect("a right answer");
 }
@@ -132,15 +139,17 @@ fn p2_overlapping_changes_wait_for_each_other_and_reads_do_not() {
 fn p3_unflushed_changes_are_repeated_first_and_then_what_had_no_answer() {
     let mut ledger = ledger(ALL, 8192);
     ledger.submit(request(Op::Write, 0, 4096, 1));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     ledger.submit(request(Op::Flush, 0, 0, 0));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     // Flushed until here. Two overlapping writes and a trim are not.
     for (op, offset, len, fill) in
         [(Op::Write, 8192, 4096, 2), (Op::Write, 8192, 20_000, 3), (Op::Trim, 1 << 20, 4096, 0)]
     {
         ledger.submit(request(op, offset, len, fill));
-        sent(&mut ledger).iter().for_each(|wired| answer(&mut ledger, wired));
+        for wired in sent(&mut ledger) {
+            answer(&mut ledger, &wired);
+        }
     }
     assert_eq!(finished(&mut ledger).len(), 5);
     // And these have no answer: of the second one a piece has.
@@ -176,7 +185,7 @@ fn p3_unflushed_changes_are_repeated_first_and_then_what_had_no_answer() {
 fn p4_a_flush_covers_what_was_answered_before_it_was_sent() {
     let mut ledger = ledger(ALL, 1 << 20);
     ledger.submit(request(Op::Write, 0, 4096, 1));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     ledger.submit(request(Op::Flush, 0, 0, 0));
     ledger.submit(request(Op::Write, 8192, 4096, 2));
     let both = sent(&mut ledger);
@@ -192,14 +201,14 @@ fn p4_a_flush_covers_what_was_answered_before_it_was_sent() {
 fn p4_a_change_that_cannot_be_repeated_fails_the_next_flush_only() {
     let mut ledger = ledger(ALL, 1 << 20);
     ledger.submit(request(Op::Write, 0, 4096, 1));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     ledger.lost();
     let again = sent(&mut ledger).remove(0);
     reply(&mut ledger, &again, Err(Error::NoSpace)).expect("a right answer");
     assert_eq!(finished(&mut ledger), [(0, None)], "the write was acknowledged long ago");
     for errno in [Some(libc::EIO), None] {
         ledger.submit(request(Op::Flush, 0, 0, 0));
-        answer(&mut ledger, &sent(&mut ledger).remove(0));
+        answer_next(&mut ledger);
         assert_eq!(finished(&mut ledger), [(0, errno)]);
     }
 }
@@ -225,7 +234,7 @@ fn unflushed_data_are_bounded_by_flushes_of_its_own() {
     ledger.take_finished();
     // What the failed flush was to cover may be lost, and somebody has to know.
     ledger.submit(request(Op::Flush, 0, 0, 0));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     assert_eq!(finished(&mut ledger), [(0, Some(libc::EIO))]);
 }
 
@@ -267,7 +276,7 @@ fn a_durable_write_is_flushed_where_the_server_knows_no_such_flag() {
 fn a_durable_write_over_an_unflushed_one_is_repeated_behind_it() {
     let mut ledger = ledger(ALL, 1 << 20);
     ledger.submit(request(Op::Write, 0, 4096, 1));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     ledger.submit(IoRequest { fua: true, ..request(Op::Write, 0, 4096, 2) });
     let durable = sent(&mut ledger).remove(0);
     assert_eq!(durable.flags, wire::CMD_FLAG_FUA);
@@ -314,32 +323,120 @@ fn answers_that_break_the_protocol_are_refused() {
 }
 
 #[test]
-fn an_error_that_comes_before_all_data_are_sent_waits_for_the_thread_that_sends() {
-    let mut ledger = ledger(ALL, 1 << 20);
-    ledger.submit(request(Op::Write, 0, 1 << 20, 1));
-    let mut out = Vec::new();
-    let payload = ledger.gather(&mut out);
-    let cookie = u64::from_be_bytes(out[8..16].try_into().expect("8 bytes"));
-    let early = |result| Received { cookie, offset: 0, len: 0, result, is_last: true };
-    ledger.replied(&early(Err(Error::NotPermitted))).expect("it may know that early");
-    assert_eq!(finished(&mut ledger), []);
-    ledger.give_back(payload);
-    assert_eq!(finished(&mut ledger), [(0, Some(libc::EPERM))]);
+fn an_answer_before_the_data_are_given_back_waits_for_the_thread_that_sends() {
+    for (result, errno) in [(Ok(()), None), (Err(Error::NotPermitted), Some(libc::EPERM))] {
+        let mut ledger = ledger(ALL, 1 << 20);
+        ledger.submit(request(Op::Write, 0, 1 << 20, 1));
+        let mut out = Vec::new();
+        let payload = ledger.gather(&mut out);
+        let cookie = u64::from_be_bytes(out[8..16].try_into().expect("8 bytes"));
+        let early = Received { cookie, offset: 0, len: 0, result, is_last: true };
+        ledger.replied(&early).expect("a right answer");
+        assert_eq!(finished(&mut ledger), []);
+        assert!(ledger.is_sending());
+        ledger.give_back(payload);
+        assert_eq!(finished(&mut ledger), [(0, errno)]);
+    }
+}
 
-    ledger.submit(request(Op::Write, 0, 1 << 20, 1));
-    out.clear();
-    let payload = ledger.gather(&mut out);
-    let cookie = u64::from_be_bytes(out[8..16].try_into().expect("8 bytes"));
-    let early = Received { cookie, offset: 0, len: 0, result: Ok(()), is_last: true };
-    assert!(ledger.replied(&early).is_err(), "it cannot have written that");
-    ledger.give_back(payload);
+/// A server in memory, which may forget what was not flushed.
+#[derive(Default)]
+struct Memory {
+    stable: Vec<u8>,
+    volatile: Vec<u8>,
+}
+
+impl Memory {
+    fn carry_out(&mut self, wired: &Wired) {
+        let range = wired.offset as usize..wired.offset as usize + wired.len as usize;
+        match wired.kind {
+            wire::CMD_WRITE => self.volatile[range.clone()].copy_from_slice(&wired.data),
+            wire::CMD_WRITE_ZEROES => self.volatile[range.clone()].fill(0),
+            wire::CMD_FLUSH => self.stable.clone_from(&self.volatile),
+            _ => {}
+        }
+        if wired.flags & wire::CMD_FLAG_FUA != 0 {
+            self.stable[range.clone()].copy_from_slice(&self.volatile[range]);
+        }
+    }
+}
+
+const SIZE: u64 = 64 << 10;
+
+/// One history: requests that come in any order with connections that are lost, answers in any
+/// order, and a server that may forget; at the end a flush.
+fn history(seed: u64) {
+    let mut random = Random(seed);
+    let flags = if random.below(3) == 0 { ALL & !wire::SEND_FUA } else { ALL };
+    let mut ledger = ledger(flags, 4096 << random.below(4));
+    let zeroes = vec![0; SIZE as usize];
+    let mut server = Memory { stable: zeroes.clone(), volatile: zeroes.clone() };
+    let (mut model, mut in_flight) = (zeroes, Vec::<Wired>::new());
+    let (mut submitted, mut ended) = (0, 0);
+    for round in 0..400 {
+        in_flight.extend(sent(&mut ledger));
+        match random.below(12) {
+            0..5 => {
+                let (offset, len) = (random.below(SIZE - 20_000), 1 + random.below(20_000));
+                let op =
+                    [Op::Write, Op::Write, Op::WriteZeroes, Op::Flush][random.below(4) as usize];
+                let len = if op == Op::Flush { 0 } else { len };
+                let offset = if op == Op::Flush { 0 } else { offset };
+                let fua = op == Op::Write && random.below(4) == 0;
+                ledger.submit(IoRequest { fua, ..request(op, offset, len, round as u8 | 1) });
+                // Changes are done in the order of their arrival.
+                let range = offset as usize..(offset + len) as usize;
+                match op {
+                    Op::Write => model[range].fill(round as u8 | 1),
+                    Op::WriteZeroes => model[range].fill(0),
+                    _ => {}
+                }
+                submitted += 1;
+            }
+            5..11 if !in_flight.is_empty() => {
+                let wired = in_flight.remove(random.below(in_flight.len() as u64) as usize);
+                server.carry_out(&wired);
+                answer(&mut ledger, &wired);
+            }
+            11 if random.below(4) == 0 => {
+                for wired in in_flight.drain(..) {
+                    if random.below(2) == 0 {
+                        server.carry_out(&wired);
+                    }
+                }
+                if random.below(2) == 0 {
+                    server.volatile.clone_from(&server.stable);
+                }
+                ledger.lost();
+            }
+            _ => {}
+        }
+        ended += ledger.take_finished().len();
+    }
+    ledger.submit(request(Op::Flush, 0, 0, 0));
+    while ended < submitted + 1 {
+        let more = sent(&mut ledger);
+        assert!(!more.is_empty() || !in_flight.is_empty(), "seed {seed}: it stands still");
+        in_flight.extend(more);
+        let wired = in_flight.remove(0);
+        server.carry_out(&wired);
+        answer(&mut ledger, &wired);
+        ended += ledger.take_finished().len();
+    }
+    assert_eq!((ended, ledger.unflushed_bytes()), (submitted + 1, 0), "seed {seed}");
+    assert!(server.stable == model, "seed {seed}: data are lost");
+}
+
+#[test]
+fn no_history_loses_data_or_stands_still() {
+    (0..500).for_each(history);
 }
 
 #[test]
 fn p1_a_server_that_is_given_up_fails_everything_until_it_is_back() {
     let mut ledger = ledger(ALL, 1 << 20);
     ledger.submit(request(Op::Write, 0, 4096, 1));
-    answer(&mut ledger, &sent(&mut ledger).remove(0));
+    answer_next(&mut ledger);
     ledger.submit(request(Op::Read, 4096, 4096, 0));
     sent(&mut ledger);
     ledger.lost();
