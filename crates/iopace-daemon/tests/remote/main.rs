@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Instant;
 use support::{HANG, Running, emulated, wait_for};
 
-pub fn remote(uri: &str, patience: Option<Nanos>) -> Backend {
+fn remote(uri: &str, patience: Option<Nanos>) -> Backend {
     Backend::Remote { uri: uri.parse().expect("a URI"), patience }
 }
 
