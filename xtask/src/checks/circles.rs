@@ -95,6 +95,7 @@ const LAYERS: [&[&str]; 7] = [
         "memory",
         "mount_error",
         "mount_table",
+        "nbd_uri",
         "printable",
         "process",
         "resident",

@@ -207,7 +207,6 @@ fn every_mistake_says_what_would_be_right() {
         ),
         ("[[device]]\nname = \"a/b\"\nfile = \"d\"\n", "2:8", "no '/'"),
         ("[[device]]\nnbd = \"nbds://a/v\"\n", "2:7", "encryption to another server"),
-        ("[[device]]\nnbd = \"a/v\"\n", "2:7", "write nbd://HOST[:PORT]/EXPORT"),
         ("[[device]]\nnbd = \"nbd://a/v\"\nfile = \"d\"\n", "2:7", "leave out `file`"),
         ("[[device]]\nnbd = \"nbd://a/v\"\npace = \"rate\"\n", "3:8", "is bypassed"),
         ("[[device]]\nfile = \"d\"\nreconnect-patience = \"1s\"\n", "3:22", "add one as `nbd`"),

@@ -202,11 +202,9 @@ impl Document {
 /// Whether a depth of the window is other than the file says.
 fn is_other_depth(config: &DeviceConfig, depth: u32, is_named: bool) -> bool {
     let own = match config.backend {
-        Backend::Path(_) | Backend::Remote { .. } | Backend::Directory { model: None, .. } => {
-            Some(FILE_WINDOW_DEFAULT)
-        }
         // That of an emulated disk is its own, and may be what holds.
-        _ => None,
+        Backend::Emulated { .. } | Backend::Directory { model: Some(_), .. } => None,
+        _ => Some(FILE_WINDOW_DEFAULT),
     };
     match config.window_depth.or(own) {
         Some(said) => said != depth,

@@ -44,7 +44,7 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     /// Receives replies until the connection fails; the reason.
-    fn receive(&mut self, link: &super::Link) -> String {
+    fn receive(&mut self, link: &super::RemoteLink) -> String {
         let shared = self.shared;
         let is_over = || shared.is_closed();
         let reader = LinkReader { link, until: None, is_over: &is_over };

@@ -33,12 +33,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use tracked::{Owner, Tracked};
+use std::sync::mpsc::SyncSender;
+use tracked::{RemoteRequest, RequestOwner};
 
 /// The origin of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum PieceOrigin {
     /// A request, by its number.
     Request(u64),
     /// A change that is repeated, by its number.
@@ -50,7 +50,7 @@ enum Origin {
 /// A piece without an answer.
 #[derive(Debug)]
 struct Sent {
-    origin: Origin,
+    origin: PieceOrigin,
     piece: Piece,
     /// A flush covers the changes before that number.
     covers: u64,
@@ -102,7 +102,7 @@ impl ReadRoom {
 pub(super) struct Ledger {
     abilities: Abilities,
     /// Those that are not finished, in the order of arrival.
-    requests: BTreeMap<u64, Tracked>,
+    requests: BTreeMap<u64, RemoteRequest>,
     arrived_count: u64,
     /// Those of which something is to be sent.
     unsent: VecDeque<u64>,
@@ -144,15 +144,15 @@ impl Ledger {
     /// A request of the device.
     pub(super) fn submit(&mut self, request: IoRequest) {
         let IoRequest { op, extent, fua, .. } = request;
-        self.track(Owner::Device(request), (op, extent, fua));
+        self.track(RequestOwner::Device(request), (op, extent, fua));
     }
 
     /// A flush that a thread waits for.
-    pub(super) fn flush_for(&mut self, caller: Sender<io::Result<()>>) {
-        self.track(Owner::Caller(caller), (Op::Flush, Extent::EMPTY, false));
+    pub(super) fn flush_for(&mut self, caller: SyncSender<io::Result<()>>) {
+        self.track(RequestOwner::Caller(caller), (Op::Flush, Extent::EMPTY, false));
     }
 
-    fn track(&mut self, owner: Owner, (op, extent, fua): (Op, Extent, bool)) {
+    fn track(&mut self, owner: RequestOwner, (op, extent, fua): (Op, Extent, bool)) {
         let is_nothing = extent.is_empty() && op != Op::Flush;
         if self.refuses {
             return self.finish(owner, Err(unreachable_error()));
@@ -160,17 +160,19 @@ impl Ledger {
         if is_nothing || self.abilities.has_nothing_to_do(op) {
             return self.finish(owner, Ok(()));
         }
-        let tracked = Tracked::new(owner, (op, extent, fua));
+        let tracked = RemoteRequest::new(owner, (op, extent, fua));
         self.requests.insert(self.arrived_count, tracked);
         self.unsent.push_back(self.arrived_count);
         self.arrived_count += 1;
     }
 
-    fn finish(&mut self, owner: Owner, result: io::Result<()>) {
+    fn finish(&mut self, owner: RequestOwner, result: io::Result<()>) {
         match owner {
-            Owner::Device(request) => self.finished.push(IoDone { request, written: 0, result }),
+            RequestOwner::Device(request) => {
+                self.finished.push(IoDone { request, written: 0, result })
+            }
             // A caller that has waited long enough is gone.
-            Owner::Caller(caller) => drop(caller.send(result)),
+            RequestOwner::Caller(caller) => drop(caller.try_send(result)),
         }
     }
 
@@ -205,7 +207,7 @@ impl Ledger {
     }
 
     fn is_flush_due(&self) -> bool {
-        let is_own = |sent: &Sent| sent.origin == Origin::OwnFlush;
+        let is_own = |sent: &Sent| sent.origin == PieceOrigin::OwnFlush;
         self.unflushed.is_half_full() && !self.sent.values().any(is_own)
     }
 
@@ -223,8 +225,8 @@ impl Ledger {
     }
 
     /// The next piece that may be sent now.
-    fn next_piece(&mut self) -> Option<(Origin, Piece)> {
-        let is_repeated = |sent: &Sent| matches!(sent.origin, Origin::Repeated(_));
+    fn next_piece(&mut self) -> Option<(PieceOrigin, Piece)> {
+        let is_repeated = |sent: &Sent| matches!(sent.origin, PieceOrigin::Repeated(_));
         if let Some(next) = self.next_repeat() {
             return Some(next);
         }
@@ -232,7 +234,7 @@ impl Ledger {
             return None;
         }
         if self.is_flush_due() {
-            return Some((Origin::OwnFlush, Piece::FLUSH));
+            return Some((PieceOrigin::OwnFlush, Piece::FLUSH));
         }
         loop {
             let number = *self.unsent.front()?;
@@ -244,7 +246,7 @@ impl Ledger {
                 self.unsent.pop_front();
                 continue;
             };
-            let origin = Origin::Request(number);
+            let origin = PieceOrigin::Request(number);
             if piece.changes() && (self.unflushed.is_full() || self.is_busy(origin, &piece)) {
                 return None;
             }
@@ -253,7 +255,7 @@ impl Ledger {
         }
     }
 
-    fn next_repeat(&mut self) -> Option<(Origin, Piece)> {
+    fn next_repeat(&mut self) -> Option<(PieceOrigin, Piece)> {
         loop {
             let &(number, done) = self.repeats.front()?;
             let change = self.unflushed.get(number);
@@ -261,7 +263,7 @@ impl Ledger {
                 self.repeats.pop_front();
                 continue;
             };
-            let origin = Origin::Repeated(number);
+            let origin = PieceOrigin::Repeated(number);
             if self.is_busy(origin, &piece) {
                 return None;
             }
@@ -271,14 +273,14 @@ impl Ledger {
     }
 
     /// Whether another change of the same bytes is at the server.
-    fn is_busy(&self, origin: Origin, piece: &Piece) -> bool {
+    fn is_busy(&self, origin: PieceOrigin, piece: &Piece) -> bool {
         let is_other = |sent: &Sent| {
             sent.origin != origin && sent.piece.changes() && sent.piece.overlaps(piece)
         };
         self.sent.values().any(is_other)
     }
 
-    fn send(&mut self, origin: Origin, piece: Piece, out: &mut Vec<u8>) -> Payload {
+    fn send(&mut self, origin: PieceOrigin, piece: Piece, out: &mut Vec<u8>) -> Payload {
         self.cookie += 1;
         let (cookie, covers) = (self.cookie, self.unflushed.next);
         let Piece { kind, flags, offset, len, is_zeroes } = piece;
@@ -296,13 +298,13 @@ impl Ledger {
             return Payload::Shared(Arc::clone(&self.zeroes), 0..len);
         }
         match origin {
-            Origin::OwnFlush => Payload::Nothing,
-            Origin::Repeated(number) => {
+            PieceOrigin::OwnFlush => Payload::Nothing,
+            PieceOrigin::Repeated(number) => {
                 let change = self.unflushed.get(number).expect("kept while it is repeated");
                 let start = change.start_of(offset);
                 Payload::Shared(Arc::clone(&change.data), start..start + len)
             }
-            Origin::Request(number) => {
+            PieceOrigin::Request(number) => {
                 let tracked = self.requests.get_mut(&number).expect("it is not finished");
                 let start = (offset - tracked.extent.offset().get()) as usize;
                 let buffer = tracked.buffer().expect("a write is the device's");
@@ -320,7 +322,7 @@ impl Ledger {
     /// The data was sent, or the connection has failed.
     pub(super) fn give_back(&mut self, payload: Payload) {
         let Payload::Own(number, buffer, _) = payload else { return };
-        if let Some(room) = self.requests.get_mut(&number).and_then(Tracked::buffer) {
+        if let Some(room) = self.requests.get_mut(&number).and_then(RemoteRequest::buffer) {
             *room = buffer;
         }
         if let Some((_, Some(early))) = self.sending.take() {

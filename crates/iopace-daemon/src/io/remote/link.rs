@@ -20,20 +20,20 @@ const PROBES_MAX: u8 = 6;
 
 /// A connected socket. It may be used by two threads, one that sends and one that receives.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct RemoteLink {
     socket: OwnedFd,
     is_tcp: bool,
 }
 
-impl Link {
+impl RemoteLink {
     /// Connects; receiving returns `WouldBlock` each [`REMOTE_LOOK`].
     ///
     /// # Errors
     /// The name is not known, or the error of the last address of that name.
-    pub(super) fn connect(place: &NbdPlace) -> io::Result<Link> {
+    pub(super) fn connect(place: &NbdPlace) -> io::Result<RemoteLink> {
         let link = match place {
             NbdPlace::Unix(path) => {
-                Link { socket: UnixStream::connect(path)?.into(), is_tcp: false }
+                RemoteLink { socket: UnixStream::connect(path)?.into(), is_tcp: false }
             }
             NbdPlace::Tcp(host, port) => {
                 let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
@@ -47,7 +47,7 @@ impl Link {
                         Err(error) => failed = error,
                     }
                 }
-                Link { socket: watched(connected.ok_or(failed)?)?.into(), is_tcp: true }
+                RemoteLink { socket: watched(connected.ok_or(failed)?)?.into(), is_tcp: true }
             }
         };
         sockopt::set_socket_timeout(&link.socket, sockopt::Timeout::Recv, Some(REMOTE_LOOK))?;

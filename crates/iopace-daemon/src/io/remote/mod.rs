@@ -12,25 +12,25 @@
 //!    they fail with EIO until the server is back. Attempts to connect go on in either case.
 //! 2. A request without an answer is sent again by the next connection. The client above sees one
 //!    answer, and none of this but time.
-//! 3. A server that keeps writes in a volatile cache (it has FLUSH) may lose them when it is started
-//!    anew, while the programs that wrote them live on and will not write them again. So what was
-//!    acknowledged and not flushed is kept here, 64 MiB of it at most, and is written again before
-//!    anything else; at half of that the daemon flushes by itself. A server without FLUSH is durable
-//!    by its word.
-//! 4. If such a change cannot be repeated, or a flush of the daemon's own fails, the next flush of a
-//!    client fails with EIO: a file system or database knows then that writes may be lost.
-//! 5. An export that has another size after a reconnect, or takes no writes or needs flushes now and
-//!    did not before, is another disk: nothing is sent to it, and requests fail with EIO until the
-//!    former one is back.
+//! 3. A server that keeps writes in a volatile cache (it has FLUSH) may lose them when it is
+//!    started anew, while the programs that wrote them live on and will not write them again. So
+//!    the changes that were acknowledged and not flushed are kept here, 64 MiB of them at most, and
+//!    are repeated before anything else; at half of that the daemon flushes by itself. A server
+//!    without FLUSH is durable by its word.
+//! 4. If such a change cannot be repeated, or a flush of the daemon's own fails, the next flush of
+//!    a client fails with EIO: a file system or database knows then that writes may be lost.
+//! 5. An export that has another size after a reconnect, or takes no writes or needs flushes now
+//!    and did not before, is another disk: nothing is sent to it, and requests fail with EIO until
+//!    the former one is back.
 //!
 //! # Limits
-//! - NBD has no way to end what an earlier connection has asked for. A server that still carries out
-//!   a write of a connection that is gone, after it has answered the next one, may undo a newer write
-//!   of the same place by that. It takes a connection that is lost and a server that is alive, and
-//!   has kept the write for longer than it takes to connect again. So a slow server is not left: only
+//! - NBD has no way to end the requests of an earlier connection. A server that still carries out
+//!   a write of a lost connection, after it has answered the next one, may undo a newer write of
+//!   the same place by that. It takes a connection that is lost and a server that is alive and has
+//!   kept the write for longer than it takes to connect again. So a slow server is not left: only
 //!   one whose kernel acknowledges nothing for ten seconds.
-//! - What was acknowledged is kept in memory: it does not outlive this daemon. A client that outlives
-//!   it has its own means (the flush that was not answered).
+//! - Acknowledged changes are kept in memory: they do not outlive this daemon. A client that
+//!   outlives it has its own means (the flush that was not answered).
 //! - One connection, no encryption.
 
 mod abilities;
@@ -49,7 +49,7 @@ use crate::limits::REMOTE_FLUSH_PATIENCE;
 use crate::nbd_uri::NbdUri;
 use iopace_core::time::{Instant, Nanos};
 use ledger::Ledger;
-use link::Link;
+use link::RemoteLink;
 use std::io;
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -94,7 +94,7 @@ pub struct RemoteStatus {
 #[derive(Debug)]
 struct State {
     ledger: Ledger,
-    link: Option<Arc<Link>>,
+    link: Option<Arc<RemoteLink>>,
     is_closed: bool,
     /// Requests fail from then on.
     give_up_at: Option<Instant>,
@@ -177,7 +177,7 @@ impl RemoteDisk {
     /// # Errors
     /// The server refuses, or has not answered in time.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        let (done, result) = mpsc::channel();
+        let (done, result) = mpsc::sync_channel(1);
         let mut state = self.shared.lock();
         if state.ledger.is_durable() {
             return Ok(());

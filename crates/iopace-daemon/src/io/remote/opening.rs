@@ -1,7 +1,7 @@
 //! Opens an export of another server, and reads from its connection.
 
 use super::abilities::Abilities;
-use super::link::Link;
+use super::link::RemoteLink;
 use crate::clock;
 use crate::limits::REMOTE_HANDSHAKE_TIMEOUT;
 use crate::nbd_uri::NbdUri;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// An open export.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedExport {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<RemoteLink>,
     /// The terms that were agreed on.
     pub(crate) session: Session,
     pub(super) abilities: Abilities,
@@ -25,7 +25,7 @@ impl OpenedExport {
     /// # Errors
     /// No connection, or the reason why the server does not open it.
     pub(super) fn open(uri: &NbdUri, is_over: &dyn Fn() -> bool) -> io::Result<OpenedExport> {
-        let link = Arc::new(Link::connect(&uri.place)?);
+        let link = Arc::new(RemoteLink::connect(&uri.place)?);
         let until = Some(clock::now() + REMOTE_HANDSHAKE_TIMEOUT);
         let wanted = Wanted { structured: true, block_status: false };
         let mut stream = LinkReader { link: &link, until, is_over };
@@ -41,7 +41,7 @@ impl OpenedExport {
 
 /// The receiving side of a connection, which ends when the peer is silent.
 pub(super) struct LinkReader<'a> {
-    pub(super) link: &'a Link,
+    pub(super) link: &'a RemoteLink,
     /// It ends then at the latest.
     pub(super) until: Option<Instant>,
     /// Whether nobody wants to receive any more.

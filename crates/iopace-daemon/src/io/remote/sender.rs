@@ -1,7 +1,7 @@
 //! The thread that sends requests, and ends those for which there is nothing to send.
 
 use super::ledger::Payload;
-use super::link::Link;
+use super::link::RemoteLink;
 use super::{RemoteListener, RemoteNews, Shared, State, deliver, tell};
 use crate::clock;
 use crate::io::IoDone;
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 struct Turn {
     done: Vec<IoDone>,
     /// To be sent by that connection, behind what was gathered.
-    payload: Option<(Arc<Link>, Payload)>,
+    payload: Option<(Arc<RemoteLink>, Payload)>,
     /// The server has been waited for long enough.
     gave_up: bool,
 }

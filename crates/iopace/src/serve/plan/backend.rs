@@ -14,7 +14,8 @@ pub(super) fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Result<Backe
     }
     if args.reconnect_patience.is_some() {
         return Err(Failure::usage(
-            "--reconnect-patience is for exports of other servers (nbd://HOST/EXPORT): leave it out",
+            "--reconnect-patience is for exports of other servers (nbd://HOST/EXPORT): leave it \
+             out",
         ));
     }
     Ok(match &args.emulate {

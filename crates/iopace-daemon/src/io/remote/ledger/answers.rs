@@ -1,7 +1,7 @@
 //! The answers to requests, and the ends of connections.
 
-use super::tracked::{FlushState, Tracked, changes};
-use super::{Ledger, Origin, ReadRoom, Sent, unreachable_error};
+use super::tracked::{FlushState, RemoteRequest, changes};
+use super::{Ledger, PieceOrigin, ReadRoom, Sent, unreachable_error};
 use crate::io::remote::abilities::{Abilities, Piece};
 use iopace_core::request::Op;
 use iopace_nbd::client::Received;
@@ -12,7 +12,7 @@ impl Ledger {
     /// The memory for the data of the read with that cookie; `None` if it is none.
     pub(in crate::io::remote) fn room(&mut self, cookie: u64) -> Option<ReadRoom> {
         let sent = self.sent.get(&cookie)?;
-        let Origin::Request(number) = sent.origin else { return None };
+        let PieceOrigin::Request(number) = sent.origin else { return None };
         let Piece { kind, offset, len, .. } = sent.piece;
         let tracked = self.requests.get_mut(&number).filter(|_| kind == wire::CMD_READ)?;
         let start = (offset - tracked.extent.offset().get()) as usize;
@@ -22,7 +22,7 @@ impl Ledger {
 
     /// The data was received, or the connection has failed.
     pub(in crate::io::remote) fn give_back_room(&mut self, room: ReadRoom) {
-        if let Some(place) = self.requests.get_mut(&room.number).and_then(Tracked::buffer) {
+        if let Some(place) = self.requests.get_mut(&room.number).and_then(RemoteRequest::buffer) {
             *place = room.buffer;
         }
     }
@@ -67,13 +67,13 @@ impl Ledger {
             self.unflushed.forget_before(covers);
         }
         match origin {
-            Origin::OwnFlush => self.has_lost |= failed.is_some(),
-            Origin::Repeated(number) if failed.is_some() => {
+            PieceOrigin::OwnFlush => self.has_lost |= failed.is_some(),
+            PieceOrigin::Repeated(number) if failed.is_some() => {
                 self.unflushed.forget(number);
                 self.has_lost = true;
             }
-            Origin::Repeated(_) => {}
-            Origin::Request(number) => {
+            PieceOrigin::Repeated(_) => {}
+            PieceOrigin::Request(number) => {
                 if let Some(tracked) = self.requests.get_mut(&number) {
                     tracked.waiting_count -= 1;
                     tracked.failed = tracked.failed.or(failed);
@@ -100,7 +100,7 @@ impl Ledger {
         if result.is_ok() && op == Op::Flush && std::mem::take(&mut self.has_lost) {
             result = Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        // A durable change is repeated too if one before it is: else that would come to lie over it.
+        // A durable change is repeated too if one before it is, which would come to lie over it.
         let is_kept = self.abilities.can_flush() && !(fua && self.unflushed.is_empty());
         if result.is_ok() && is_kept && changes(op) {
             let data = tracked.buffer().filter(|_| op == Op::Write);
@@ -115,7 +115,7 @@ impl Ledger {
         debug_assert!(self.sending.is_none(), "the data is here");
         self.sent.clear();
         self.repeats = self.unflushed.numbers().map(|number| (number, 0)).collect();
-        self.requests.values_mut().for_each(Tracked::reset);
+        self.requests.values_mut().for_each(RemoteRequest::reset);
         self.unsent = self.requests.keys().copied().collect();
     }
 

@@ -6,20 +6,20 @@ use crate::io::remote::abilities::{Abilities, Piece};
 use iopace_core::request::{Extent, Op};
 use iopace_nbd::{Error, wire};
 use std::io;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 
 /// The one that a request is finished to.
 #[derive(Debug)]
-pub(super) enum Owner {
+pub(super) enum RequestOwner {
     Device(IoRequest),
     /// A thread that waits for a flush.
-    Caller(Sender<io::Result<()>>),
+    Caller(SyncSender<io::Result<()>>),
 }
 
 /// A request that is not finished.
 #[derive(Debug)]
-pub(super) struct Tracked {
-    pub(super) owner: Owner,
+pub(super) struct RemoteRequest {
+    pub(super) owner: RequestOwner,
     pub(super) op: Op,
     pub(super) extent: Extent,
     pub(super) fua: bool,
@@ -39,10 +39,10 @@ pub(super) enum FlushState {
     Sent,
 }
 
-impl Tracked {
+impl RemoteRequest {
     /// One of which nothing is sent.
-    pub(super) fn new(owner: Owner, (op, extent, fua): (Op, Extent, bool)) -> Tracked {
-        let mut tracked = Tracked {
+    pub(super) fn new(owner: RequestOwner, (op, extent, fua): (Op, Extent, bool)) -> RemoteRequest {
+        let mut tracked = RemoteRequest {
             owner,
             op,
             extent,
@@ -67,8 +67,8 @@ impl Tracked {
     /// Its buffer, if it is the device's.
     pub(super) fn buffer(&mut self) -> Option<&mut Buffer> {
         match &mut self.owner {
-            Owner::Device(request) => Some(&mut request.buffer),
-            Owner::Caller(_) => None,
+            RequestOwner::Device(request) => Some(&mut request.buffer),
+            RequestOwner::Caller(_) => None,
         }
     }
 
