@@ -2,6 +2,7 @@
 
 use crate::limits::{REMOTE_PAYLOAD_DEFAULT, REMOTE_RANGE_MAX};
 use iopace_core::request::{Extent, Op};
+use iopace_core::units::Bytes;
 use iopace_nbd::client::Session;
 use iopace_nbd::{MAX_REQUEST_LEN, wire};
 
@@ -44,10 +45,15 @@ impl Piece {
         [wire::CMD_WRITE, wire::CMD_TRIM, wire::CMD_WRITE_ZEROES].contains(&self.kind)
     }
 
+    /// Its place in the export.
+    pub(super) fn extent(&self) -> Extent {
+        let extent = Extent::new(Bytes(self.offset), Bytes(u64::from(self.len)));
+        extent.expect("it is part of an extent")
+    }
+
     /// Whether both have a byte in common.
-    pub(super) fn overlaps(&self, other: &Piece) -> bool {
-        let end = |piece: &Piece| piece.offset.saturating_add(u64::from(piece.len));
-        self.offset < end(other) && other.offset < end(self)
+    pub(super) fn overlaps(&self, other: Extent) -> bool {
+        self.extent().overlaps(other)
     }
 }
 

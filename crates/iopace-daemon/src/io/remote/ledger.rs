@@ -9,8 +9,9 @@
 //!
 //! # Properties
 //! 1. Each request is finished exactly once, whatever becomes of connections.
-//! 2. No two changes of the same bytes are at the server at once: so the order in which they were
-//!    answered is the order in which they were done, and repeating them in it ends in the same.
+//! 2. A change of bytes that another one changes is sent when that is finished. So the order of the
+//!    acknowledgements is the order in which they were done, and repeating them in it ends in the
+//!    same.
 //! 3. After a connection is lost, all changes that no flush has covered are repeated, and answered,
 //!    before anything else is sent. Then requests without an answer are sent again, all of each.
 //! 4. A change that was acknowledged is durable when a flush that was asked for later succeeds, or
@@ -34,7 +35,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use tracked::{RemoteRequest, RequestOwner};
+use tracked::{RemoteRequest, RequestOwner, changes};
 
 /// The origin of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,12 +247,11 @@ impl Ledger {
                 self.unsent.pop_front();
                 continue;
             };
-            let origin = PieceOrigin::Request(number);
-            if piece.changes() && (self.unflushed.is_full() || self.is_busy(origin, &piece)) {
+            if piece.changes() && (self.unflushed.is_full() || self.is_busy(number, &piece)) {
                 return None;
             }
             self.requests.get_mut(&number).expect("it was there").sent(&piece);
-            return Some((origin, piece));
+            return Some((PieceOrigin::Request(number), piece));
         }
     }
 
@@ -263,21 +263,25 @@ impl Ledger {
                 self.repeats.pop_front();
                 continue;
             };
-            let origin = PieceOrigin::Repeated(number);
-            if self.is_busy(origin, &piece) {
+            if self.is_repeated(number, &piece) {
                 return None;
             }
             self.repeats[0].1 += u64::from(piece.len);
-            return Some((origin, piece));
+            return Some((PieceOrigin::Repeated(number), piece));
         }
     }
 
-    /// Whether another change of the same bytes is at the server.
-    fn is_busy(&self, origin: PieceOrigin, piece: &Piece) -> bool {
-        let is_other = |sent: &Sent| {
-            sent.origin != origin && sent.piece.changes() && sent.piece.overlaps(piece)
-        };
-        self.sent.values().any(is_other)
+    /// Whether another change of the same bytes that came before it is not finished. A piece of
+    /// that may be answered already: all of it is sent again if the connection is lost now.
+    fn is_busy(&self, number: u64, piece: &Piece) -> bool {
+        let mut earlier = self.requests.range(..number).map(|(_, request)| request);
+        earlier.any(|request| changes(request.op) && piece.overlaps(request.extent))
+    }
+
+    /// Whether another change of the same bytes is being repeated.
+    fn is_repeated(&self, number: u64, piece: &Piece) -> bool {
+        let is_other = |sent: &Sent| sent.origin != PieceOrigin::Repeated(number);
+        self.sent.values().any(|sent| is_other(sent) && piece.overlaps(sent.piece.extent()))
     }
 
     fn send(&mut self, origin: PieceOrigin, piece: Piece, out: &mut Vec<u8>) -> Payload {

@@ -137,6 +137,20 @@ fn p2_overlapping_changes_wait_for_each_other_and_reads_do_not() {
 }
 
 #[test]
+fn p2_a_change_waits_for_all_of_another_one_also_if_its_part_is_done() {
+    let mut ledger = ledger(ALL, 4096);
+    ledger.submit(request(Op::Write, 0, 8192, 1));
+    ledger.submit(request(Op::Write, 0, 4096, 2));
+    let first = sent(&mut ledger);
+    assert_eq!(kinds(&first), [(wire::CMD_WRITE, 0), (wire::CMD_WRITE, 4096)]);
+    answer(&mut ledger, &first[0]);
+    // If the connection is lost now, the first one is sent again and would lie over the second.
+    assert_eq!(sent(&mut ledger), []);
+    answer(&mut ledger, &first[1]);
+    assert_eq!(sent(&mut ledger)[0].data, [2; 4096]);
+}
+
+#[test]
 fn p3_unflushed_changes_are_repeated_first_and_then_what_had_no_answer() {
     let mut ledger = ledger(ALL, 8192);
     ledger.submit(request(Op::Write, 0, 4096, 1));
