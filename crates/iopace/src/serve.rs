@@ -166,12 +166,14 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
         let _ = writeln!(text, "{uri}");
     }
     for device in daemon.devices().iter() {
-        let (info, engine) = (device.info(), device.status().engine);
+        let (info, status) = (device.info(), device.status());
+        let engine = status.engine;
         let auto = if engine.inserted { "" } else { " (auto)" };
         let behind = match (&info.model, &info.path) {
             (Some(model), Some(path)) => format!("{model}, kept in {}", path.display()),
             (Some(model), None) => format!("{model}, in memory"),
-            (None, path) => path.as_ref().map_or(String::new(), |path| path.display().to_string()),
+            (None, Some(path)) => path.display().to_string(),
+            (None, None) => status.remote.map_or(String::new(), |remote| remote.uri),
         };
         let size = info.size().map_or(String::new(), |bytes| format!(", {}", units::size(bytes)));
         let read_only = if info.read_only { ", read-only" } else { "" };
