@@ -5,7 +5,7 @@
 //! (`iopace-groups`).
 
 use crate::limits::{GROUP_WEIGHT_DEFAULT, GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN};
-use crate::time::Nanos;
+use crate::time::{Instant, Nanos};
 use core::num::NonZeroU64;
 
 pub mod accounts;
@@ -105,13 +105,26 @@ pub struct Limits {
     /// A request counts as one operation for every so many bytes that it begins; `None` counts
     /// every request as one. As QEMU's `iops-size`.
     pub iops_size: Option<NonZeroU64>,
+    /// From then on other rates hold, whoever says nothing any more.
+    pub end: Option<LimitsEnd>,
+}
+
+/// The end of rates that were given for a time ([`crate::cluster`]): the engine goes by it itself,
+/// so that it holds to the request also when whoever gave them, or the whole process, stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitsEnd {
+    /// From here on, by the engine's clock.
+    pub at: Instant,
+    /// These hold in the place of the sustained ones; `None` leaves a rate as it is.
+    pub then: Rates,
 }
 
 impl Default for Limits {
     /// None at all; one second of burst once there is one, as in QEMU.
     fn default() -> Limits {
         let (sustained, burst) = (Rates::default(), Rates::default());
-        Limits { sustained, burst, burst_length: Nanos::from_secs(1), iops_size: None }
+        let burst_length = Nanos::from_secs(1);
+        Limits { sustained, burst, burst_length, iops_size: None, end: None }
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct GroupRate {
     /// write-back counts.
     paid: u64,
     piece: u64,
+    /// From an instant on the meters go by another rate.
+    end: Option<(Instant, NonZeroU64)>,
 }
 
 /// What a request was charged where reads and writes are counted together.
@@ -77,6 +79,17 @@ impl GroupRate {
         }
     }
 
+    /// Goes by the rate that holds now.
+    fn look(&mut self, now: Instant) {
+        if let Some((at, rate)) = self.end
+            && now >= at
+        {
+            self.meter.set(now, &Meter::new(now, rate, Nanos::ZERO));
+            self.half.set(now, &Meter::new(now, rate, Nanos::ZERO));
+            self.end = None;
+        }
+    }
+
     /// Charges what passes now; returns how much.
     pub(crate) fn charge(
         &mut self,
@@ -85,6 +98,7 @@ impl GroupRate {
         bytes: u64,
         iops_size: Option<NonZeroU64>,
     ) -> u64 {
+        self.look(now);
         let mut amount = match self.unit {
             Unit::Bytes => bytes,
             Unit::Operations => operations(bytes, iops_size),
@@ -129,6 +143,7 @@ impl GroupRate {
 
     /// Charges operations that buffered writes begin.
     pub(crate) fn charge_operations(&mut self, now: Instant, count: u64) {
+        self.look(now);
         self.meter.charge(now, count);
     }
 
@@ -137,6 +152,7 @@ impl GroupRate {
         let Total { bytes, operations_count } = total;
         let amount = if self.unit == Unit::Bytes { bytes } else { operations_count };
         if self.is_total() && amount > 0 {
+            self.look(now);
             self.meter.charge(now, amount);
         }
     }
@@ -187,6 +203,7 @@ impl GroupRate {
             Unit::Bytes => piece,
             Unit::Operations => operations(piece, iops_size),
         };
+        self.look(now);
         self.meter.charge(now, amount);
         self.paid = self.paid.saturating_add(amount).min(most);
         self.shared_until = Some(now + SHARED);
@@ -211,6 +228,7 @@ pub(crate) fn set_rates(now: Instant, rates: &mut Vec<GroupRate>, mut new: Vec<G
             let mut kept = rates.remove(place);
             kept.meter.set(now, &rate.meter);
             kept.half.set(now, &rate.half);
+            kept.end = rate.end;
             *rate = kept;
         }
     }
@@ -232,7 +250,7 @@ fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) ->
     let lanes = [place % 3 != 1, !place.is_multiple_of(3)];
     let meter = Meter::new(now, per_second, tolerance);
     let half = Meter::new(now, per_second, Nanos::ZERO);
-    GroupRate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 }
+    GroupRate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0, end: None }
 }
 
 /// The operations that a portion of a buffered write begins: write-back makes one of each 128 KiB.
@@ -252,13 +270,15 @@ pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<GroupRate> {
 }
 
 /// A limit without a burst is one meter. With one it is two: the sustained rate with so much
-/// tolerance that the burst rate lasts for its length, and the burst rate itself.
+/// tolerance that the burst rate lasts for its length, and the burst rate itself. Rates that end
+/// have no burst.
 pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<GroupRate> {
     let mut rates = Vec::new();
     for (place, sustained) in each(&limits.sustained) {
         let burst = list(&limits.burst)[place].filter(|burst| *burst > sustained);
-        let Some(burst) = burst else {
-            rates.push(rate(now, place, sustained, Nanos::ZERO));
+        let end = limits.end.and_then(|end| Some((end.at, list(&end.then)[place]?)));
+        let Some(burst) = burst.filter(|_| end.is_none()) else {
+            rates.push(GroupRate { end, ..rate(now, place, sustained, Nanos::ZERO) });
             continue;
         };
         let above = burst.get() - sustained.get();
@@ -272,6 +292,7 @@ pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<GroupRate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::LimitsEnd;
 
     fn opens(rates: &[GroupRate]) -> Instant {
         rates.iter().map(GroupRate::opens).max().expect("there is one")
@@ -304,5 +325,28 @@ mod tests {
         assert!(rates.len() == 1 && opens(&rates) <= now);
         set_rates(now, &mut rates, limit_rates(now, &limits));
         assert!(rates.len() == 2 && opens(&rates) <= now);
+    }
+
+    #[test]
+    fn a_rate_that_ends_is_another_one_from_then_on_whoever_stands_still() {
+        let only = |bps| Rates { bps: NonZeroU64::new(bps), ..Rates::default() };
+        let second = |count: u64| Instant(count * 1_000_000_000);
+        let end = |at, bps| Some(LimitsEnd { at, then: only(bps) });
+        let limits =
+            Limits { sustained: only(1_000), end: end(second(5), 10), ..Limits::default() };
+        let (start, mut rates) = (Instant(0), Vec::new());
+        set_rates(start, &mut rates, limit_rates(start, &limits));
+        let charge = |rates: &mut Vec<GroupRate>, now| {
+            rates.iter_mut().for_each(|rate| _ = rate.charge(now, Lane::Read, 1_000, None));
+            opens(rates)
+        };
+        assert_eq!(charge(&mut rates, second(4)), Instant(4_999_000_000), "a second of it");
+        // It is given longer.
+        let longer = Limits { end: end(second(8), 10), ..limits };
+        set_rates(second(4), &mut rates, limit_rates(second(4), &longer));
+        assert_eq!(charge(&mut rates, Instant(7_999_999_999)).0 / 1_000_000, 8_998);
+        // Nobody says anything for a minute: what passes then is paid for at the rate of the end.
+        let late = charge(&mut rates, second(70));
+        assert!(late >= second(169), "{late:?}");
     }
 }

@@ -226,7 +226,7 @@ fn p5_operations_can_be_counted_by_size() {
 fn p5_a_burst_lasts_for_its_length_and_no_longer() {
     let sustained = Rates { rbps: per_second(1 << 20), ..Rates::default() };
     let burst = Rates { rbps: per_second(10 << 20), ..Rates::default() };
-    let max = Limits { sustained, burst, burst_length: Nanos::from_secs(2), iops_size: None };
+    let max = Limits { sustained, burst, burst_length: Nanos::from_secs(2), ..Limits::default() };
     let mut world = World::new(64, &[(1, 0, Settings { max, ..Settings::default() })]);
     let load = [(1, Lane::Read, 4096, 4)];
     world.serve(Instant(2 * SEC), &load);

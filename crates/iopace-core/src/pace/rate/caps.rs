@@ -13,7 +13,7 @@
 use super::pause::PAGE;
 use crate::group::Limits;
 use crate::group::Rates;
-use crate::group::rates::{GroupRate, Total, limit_rates, pieces};
+use crate::group::rates::{GroupRate, Total, limit_rates, pieces, set_rates};
 use crate::request::Lane;
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -33,20 +33,30 @@ pub(super) struct CapMeters {
 }
 
 impl CapMeters {
-    /// Takes over limits; true if they are others than before. Nothing is owed to the new ones.
+    /// Takes over limits; true if nothing of those before holds: neither what is owed nor an
+    /// instant that a write was told. Limits that are given for a time are renewed again and again:
+    /// both stay.
     pub(super) fn set(&mut self, now: Instant, limits: &Limits) -> bool {
         if *limits == self.limits {
             return false;
         }
+        let is_renewed = self.limits.end.is_some() && limits.end.is_some();
         self.limits = *limits;
-        let rates = limit_rates(now, limits).into_iter();
-        let of_writes = rates.filter(|rate| rate.counts(Lane::Write));
+        let new = limit_rates(now, limits).into_iter();
+        let new = new.filter(|rate| rate.counts(Lane::Write)).collect();
+        let mut rates: Vec<GroupRate> =
+            self.bytes.drain(..).chain(self.operations.drain(..)).collect();
+        if !is_renewed {
+            rates.clear();
+        }
+        set_rates(now, &mut rates, new);
+        let of_writes = rates.into_iter();
         (self.bytes, self.operations) = of_writes.partition(GroupRate::counts_bytes);
         self.portion = match self.bytes_s() {
             u64::MAX => u64::MAX,
             rate => (rate / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE),
         };
-        true
+        !is_renewed
     }
 
     /// The least rate for what is written, in bytes/s; [`u64::MAX`] if there is none.
