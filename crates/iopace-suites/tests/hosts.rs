@@ -12,7 +12,8 @@ fn hosts_together_never_exceed_their_limit_and_have_their_shares_again() {
 
 #[test]
 fn a_planted_fault_is_found() {
-    for planted in [Planted::NoEnd, Planted::TrustedClock, Planted::NoCondition] {
+    use Planted::{NoCondition, NoEnd, OldTerms, TrustedClock};
+    for planted in [NoEnd, TrustedClock, NoCondition, OldTerms] {
         let outcome = run(1, 1_000, Some(planted));
         let found = outcome.failures.first().is_some_and(|failure| failure.contains("are used"));
         assert!(found, "{planted:?}: {outcome:?}");

@@ -114,6 +114,8 @@ pub struct Holder {
     sequence: u64,
     /// The condition of writes that were never answered.
     lost: Option<Option<Revision>>,
+    /// The limit was lowered: no more than this is used, and the record has to say so.
+    most: Option<Allowance>,
 }
 
 impl Holder {
@@ -127,7 +129,34 @@ impl Holder {
             asked: None,
             sequence: 0,
             lost: None,
+            most: None,
         }
+    }
+
+    /// The limit was changed. If it was lowered, what is left of the grant is all that is used from
+    /// now on.
+    pub fn set_terms(&mut self, terms: Terms) {
+        let (before, now) = (self.terms.cut, terms.cut);
+        let is_same = terms.set == self.terms.set;
+        self.terms = terms;
+        if is_same && now == before {
+            return;
+        }
+        // Nothing was granted of another limit.
+        let is_next = is_same && now.lowered_count == before.lowered_count.wrapping_add(1);
+        let part = if is_next { scaled(self.granted.0, now.kept.0, now.of.0) } else { 0 };
+        self.granted = Allowance(part);
+        self.most = Some(self.granted);
+    }
+
+    /// The limit as the host knows it.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// What the store has granted to the host's session, as far as it may be used.
+    pub fn granted(&self) -> Allowance {
+        self.granted
     }
 
     /// The host's allowance now: more than the static part only while the session lasts.
@@ -163,6 +192,8 @@ impl Holder {
     /// The store does not know the session any more.
     pub fn forget(&mut self) {
         (self.session, self.granted, self.asked) = (None, Allowance(0), None);
+        // What begins after this is granted by the terms as they are.
+        self.most = None;
         // A record may be there still, and writes of the session before find no session any more.
         (self.stored, self.lost) = (Stored::Unknown, None);
     }
@@ -187,7 +218,14 @@ impl Holder {
         }
         let grantable = self.terms.grantable().0;
         let free = grantable.saturating_sub(seen.others.0);
-        let wanted = share.0.min(free);
+        self.most = self.most.filter(|most| held > *most);
+        if let Some(most) = self.most {
+            // The record has to say that it is less before anything else is asked for.
+            self.granted = share.min(most);
+            return self.ask(write(self.granted, None));
+        }
+        // Others that have not said yet that they have less make nobody have less than his share.
+        let wanted = if share < held { share.0 } else { share.0.min(free).max(held.0) };
         let worth = scaled(wanted, 1, WORTH_PART);
         // Where little is free, what is too much here is missing elsewhere.
         let is_tight = free.saturating_sub(held.0) < scaled(grantable, 1, TIGHT_PART);
@@ -202,6 +240,16 @@ impl Holder {
         let is_new = own.is_none_or(|own| seen.at >= own);
         let is_worth = wanted > held.0.saturating_add(worth);
         if is_worth && is_new { self.ask(write(Allowance(wanted), Some(seen.at))) } else { None }
+    }
+
+    /// The host's record was seen as it stands at that revision. If it is another one than the
+    /// store has said, somebody else has changed it, and others may have what it said.
+    pub fn noted(&mut self, at: Revision, record: Option<GrantRecord>) {
+        let Stored::Own(changed, _) = self.stored else { return };
+        let is_old = at < changed || self.asked.is_some();
+        if !is_old && record.map(|record| record.changed) != Some(changed) {
+            self.stands(record);
+        }
     }
 
     fn ask(&mut self, question: Question) -> Option<(u64, Question)> {
@@ -219,7 +267,9 @@ impl Holder {
         match (asked, answer) {
             (Question::Write(write), Answer::Done(revision)) => {
                 self.stored = Stored::Own(revision, write.grant);
-                self.granted = write.grant;
+                // One that was asked for before the limit was lowered may come to more.
+                self.granted = self.most.map_or(write.grant, |most| most.min(write.grant));
+                self.most = self.most.filter(|most| write.grant > *most);
                 self.lost = None;
             }
             (Question::Write(write), Answer::Nothing) => {

@@ -38,6 +38,9 @@
 //!    than one in [`DRIFT_PART`].
 //! 2. A host in the dark has its last grant until its session ends, then its static part.
 //! 3. A host that is back has its share again within some looks at the store.
+//! 4. A limit that is lowered holds from when all that have a session have seen it, or their
+//!    sessions have ended: a length of a session at most, if it counts from the last look as well.
+//!    Each has the same part of its grant left ([`Cut`]) before it asks the store for anything.
 //!
 //! # Limits
 //! A clock that stands still or jumps back breaks property 1: time is that of a clock that counts
@@ -88,22 +91,64 @@ pub struct SessionId(pub u64);
 pub struct Terms {
     /// The limit of the sum.
     pub limit: Allowance,
-    /// This part of it, in thousandths, is static.
-    pub static_permille: u16,
-    /// So many hosts share the static part.
+    /// The static part of each host. Whoever is in the dark has that which he knew last, so it
+    /// stays as it was when the limit is changed.
+    pub each: Allowance,
+    /// So many hosts have a static part.
     pub hosts_max: u32,
+    /// The last time that the limit was lowered.
+    pub cut: Cut,
+    /// When it was set anew: one that was removed and set again is another limit.
+    pub set: Revision,
 }
 
+/// A limit was lowered. What grants add up to was at most `of` before: each host has the same part
+/// of its own left, and nobody has to know what the others have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// How often it was lowered since it was set. Who has missed one has nothing left.
+    pub lowered_count: u32,
+    /// All grants together keep this.
+    pub kept: Allowance,
+    /// Of this.
+    pub of: Allowance,
+}
+
+/// The static parts of all hosts are so many thousandths of a limit that is set anew: what nobody
+/// wants of it cannot be given to others, and a host in the dark has no more than one of them.
+pub const STATIC_PERMILLE: u64 = 50;
+
 impl Terms {
+    /// A limit that is set anew; `None` if it is too little for each host to have something, or
+    /// one in the dark would hang.
+    pub fn new(limit: Allowance, hosts_max: u32, set: Revision) -> Option<Terms> {
+        let hosts_max = hosts_max.max(1);
+        let each = scaled(limit.0, STATIC_PERMILLE, 1_000) / u64::from(hosts_max);
+        let each = Allowance(each.max(1));
+        let all = each.0.saturating_mul(hosts_max.into());
+        (all <= limit.0).then_some(Terms { limit, each, hosts_max, cut: Cut::default(), set })
+    }
+
+    /// The same with another limit; `None` if the static parts alone are more.
+    pub fn changed(&self, limit: Allowance) -> Option<Terms> {
+        let all = self.each.0.saturating_mul(self.hosts_max.into());
+        let mut changed = Terms { limit, ..*self };
+        let (kept, of) = (changed.grantable(), self.grantable());
+        if kept < of {
+            let lowered_count = self.cut.lowered_count.wrapping_add(1);
+            changed.cut = Cut { lowered_count, kept, of };
+        }
+        (all <= limit.0).then_some(changed)
+    }
+
     /// The part that each host may use at any time.
     pub fn static_part(&self) -> Allowance {
-        let all = scaled(self.limit.0, self.static_permille.min(1_000).into(), 1_000);
-        Allowance(all / u64::from(self.hosts_max.max(1)))
+        self.each
     }
 
     /// The most that all grants may add up to.
     pub fn grantable(&self) -> Allowance {
-        Allowance(self.limit.0 - self.static_part().0 * u64::from(self.hosts_max.max(1)))
+        Allowance(self.limit.0.saturating_sub(self.each.0.saturating_mul(self.hosts_max.into())))
     }
 }
 

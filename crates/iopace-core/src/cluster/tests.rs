@@ -5,7 +5,13 @@ use crate::time::{Instant, Nanos};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const LENGTH: Nanos = Nanos::from_secs(5);
-const TERMS: Terms = Terms { limit: Allowance(1_000), static_permille: 100, hosts_max: 10 };
+const TERMS: Terms = Terms {
+    limit: Allowance(1_000),
+    each: Allowance(10),
+    hosts_max: 10,
+    cut: Cut { lowered_count: 0, kept: Allowance(0), of: Allowance(0) },
+    set: Revision(0),
+};
 
 /// So many ms after the start.
 fn at(ms: u64) -> Instant {
@@ -137,6 +143,60 @@ fn a_record_of_a_former_session_is_taken_over_and_not_used() {
         all: Some(Revision(3)),
     };
     assert_eq!((asked, holder.allowed(at(6_010)).0), (anew, 10));
+}
+
+#[test]
+fn a_limit_that_is_lowered_leaves_each_the_same_part_at_once() {
+    assert_eq!(
+        Terms::new(Allowance(2_000), 10, Revision(0)).map(|terms| terms.each),
+        Some(Allowance(10))
+    );
+    assert_eq!(Terms::new(Allowance(9), 10, Revision(0)), None);
+    assert_eq!(TERMS.changed(Allowance(99)), None, "the static parts are 100");
+    let raised = TERMS.changed(Allowance(2_000)).expect("more");
+    assert_eq!(raised.cut, TERMS.cut);
+    // It has 500 of 900 that may be granted; of 450 it has 250, before the store knows.
+    let mut holder = granted();
+    let lower = TERMS.changed(Allowance(550)).expect("more than the static parts");
+    holder.set_terms(lower);
+    assert_eq!(holder.allowed(at(10)), Allowance(260));
+    let (number, asked) = write(holder.wish(at(10), Allowance(400), seen(5, 40)));
+    assert_eq!((asked.grant, asked.all), (Allowance(250), None));
+    holder.answered(number, Answer::Done(Revision(6)));
+    // Then it may have more again, as far as it is free.
+    let (number, asked) = write(holder.wish(at(20), Allowance(400), seen(6, 40)));
+    assert_eq!((asked.grant, asked.all), (Allowance(400), Some(Revision(6))));
+    // A raise that was under way when the limit was lowered is used for its part only.
+    holder.set_terms(lower.changed(Allowance(325)).expect("more than the static parts"));
+    holder.answered(number, Answer::Done(Revision(7)));
+    assert_eq!(holder.allowed(at(30)), Allowance(135));
+    // A record that says less already is one that holds.
+    let mut low = granted();
+    let (number, _) = write(low.wish(at(10), Allowance(100), seen(3, 0)));
+    low.answered(number, Answer::Done(Revision(4)));
+    low.set_terms(lower);
+    let raise = low.wish(at(20), Allowance(90), seen(5, 0));
+    assert_eq!((write(raise).1.grant, low.allowed(at(20))), (Allowance(50), Allowance(60)));
+    // A limit that was removed and set anew is another one.
+    let mut anew = granted();
+    anew.set_terms(Terms { set: Revision(9), ..TERMS });
+    assert_eq!(anew.allowed(at(30)), Allowance(10));
+    // Who has missed a cut has nothing left.
+    let twice = lower.changed(Allowance(300)).and_then(|terms| terms.changed(Allowance(200)));
+    let mut late = granted();
+    late.set_terms(twice.expect("more than the static parts"));
+    assert_eq!(late.allowed(at(30)), Allowance(10));
+}
+
+#[test]
+fn a_record_that_somebody_else_has_changed_is_not_used() {
+    let own = GrantRecord { changed: Revision(3), session: SessionId(7), grant: Allowance(500) };
+    let mut holder = granted();
+    holder.noted(Revision(2), None);
+    holder.noted(Revision(4), Some(own));
+    assert_eq!(holder.allowed(at(10)).0, 510, "it is as it was, or what was seen is older");
+    holder.noted(Revision(5), None);
+    assert_eq!(holder.allowed(at(10)).0, 10);
 }
 
 #[test]

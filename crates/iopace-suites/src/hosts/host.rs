@@ -25,6 +25,9 @@ pub(super) struct Host {
     opening: Option<Instant>,
     /// The number of a question, and when it was asked.
     asked: Option<(u64, Instant)>,
+    /// When the last renewal was sent that was answered, and the last look.
+    renewed: Instant,
+    read: Instant,
     /// The grants of all, as it saw them last.
     seen: (Revision, Vec<(usize, Allowance)>),
     /// The wishes of each host: published by a way of its own, and never wrong for long.
@@ -40,6 +43,8 @@ impl Host {
             session: None,
             opening: None,
             asked: None,
+            renewed: Instant::ZERO,
+            read: Instant::ZERO,
             seen: (Revision(0), Vec::new()),
             demands,
         }
@@ -58,7 +63,7 @@ impl Host {
 
     /// The part of the limit that is due to it, by the demands of all.
     pub(super) fn due(&self) -> Allowance {
-        shares(TERMS.grantable(), &self.demands)[self.number]
+        shares(self.holder.terms().grantable(), &self.demands)[self.number]
     }
 
     /// A turn, some times a second: the requests that it sends.
@@ -122,11 +127,15 @@ impl Host {
                 self.opening = None;
                 self.session = Some((id, sent));
                 self.asked = None;
+                (self.renewed, self.read) = (since, since);
                 self.holder.begin(Session::begun(id, since, length));
             }
             // The answer to a question that was given up: the store ends it by itself.
             Reply::Session(_) => {}
-            Reply::Renewed(true) => self.holder.renewed(since, length),
+            Reply::Renewed(true) => {
+                self.renewed = self.renewed.max(since);
+                self.lasts(length);
+            }
             Reply::Renewed(false) => {
                 self.session = None;
                 self.asked = None;
@@ -138,10 +147,20 @@ impl Host {
                     self.holder.answered(number, answer);
                 }
             }
-            Reply::All(revision, grants) if revision >= self.seen.0 => {
+            Reply::All(revision, terms, grants) if revision >= self.seen.0 => {
                 self.seen = (revision, grants);
+                if self.planted != Some(Planted::OldTerms) {
+                    self.holder.set_terms(terms);
+                }
+                self.read = self.read.max(since);
+                self.lasts(length);
             }
             Reply::All(..) => {}
         }
+    }
+
+    /// A session counts from the last look as well: it knows the limit of then at least.
+    fn lasts(&mut self, length: Nanos) {
+        self.holder.renewed(self.renewed.min(self.read), length);
     }
 }

@@ -4,11 +4,12 @@
 //! Two to five hosts and a store, each with a clock of its own that goes wrong by up to a hundredth
 //! and has any origin. Each message to the store and back takes from 1 ms to 4 s, mostly little; it
 //! may be lost, or come twice. Hosts are cut off from the store, stopped (`SIGSTOP`) and killed for
-//! up to twice the length of a session, also at the same time; what they want changes. After
-//! [`WILD`] nothing goes wrong any more.
+//! up to twice the length of a session, also at the same time; what they want changes, and so does
+//! the limit. After [`WILD`] nothing goes wrong any more.
 //!
 //! # Laws
-//! 1. At no instant do all hosts that run use more than the limit together.
+//! 1. At no instant do all hosts that run use more than the limit together. One that was lowered
+//!    counts from [`LOWERED`] later on.
 //! 2. When nothing has gone wrong for [`CALM`], each has nine tenths of its share or more.
 //!
 //! A history with a [`Planted`] fault breaks the first law, or some of a few hundred do: a suite
@@ -20,7 +21,7 @@ mod store;
 use crate::outcome::Outcome;
 use crate::random::Random;
 use host::Host;
-use iopace_core::cluster::{Allowance, Demand, Terms};
+use iopace_core::cluster::{Allowance, Cut, DRIFT_PART, Demand, Revision, Terms};
 use iopace_core::time::{Instant, Nanos};
 use std::collections::BTreeMap;
 use store::{Reply, Request, Store};
@@ -34,8 +35,17 @@ pub const WILD: Nanos = Nanos::from_secs(30);
 /// For so long they do not any more: a session that nobody renews ends, and a new one begins.
 pub const CALM: Nanos = Nanos::from_secs(10);
 
-/// The limit that is shared.
-const TERMS: Terms = Terms { limit: Allowance(1_000_000), static_permille: 100, hosts_max: 5 };
+/// A limit that is lowered holds by then: all have seen it, or have no session any more.
+pub const LOWERED: Nanos = Nanos(LENGTH.0 / DRIFT_PART * (DRIFT_PART + 1));
+
+/// The limit that is shared, at first.
+const TERMS: Terms = Terms {
+    limit: Allowance(1_000_000),
+    each: Allowance(20_000),
+    hosts_max: 5,
+    cut: Cut { lowered_count: 0, kept: Allowance(0), of: Allowance(0) },
+    set: Revision(0),
+};
 
 /// A host has a turn so often.
 const TURN: Nanos = Nanos::from_millis(250);
@@ -49,6 +59,8 @@ pub enum Planted {
     TrustedClock,
     /// It raises its grant whatever others have got meanwhile.
     NoCondition,
+    /// It goes by the limit that it knew first, whatever that was changed to.
+    OldTerms,
 }
 
 /// Something that happens.
@@ -101,6 +113,8 @@ struct History {
     store_clock: Clock,
     places: Vec<Place>,
     demands: Vec<Demand>,
+    /// The limits until now, and until when each counted; the present one last.
+    limits: Vec<(Allowance, Option<Nanos>)>,
     events: BTreeMap<(Nanos, u64), Event>,
     added_count: u64,
 }
@@ -125,7 +139,8 @@ impl History {
             random,
             planted,
             now: Nanos::ZERO,
-            store: Store::new(LENGTH),
+            store: Store::new(LENGTH, TERMS),
+            limits: vec![(TERMS.limit, None)],
             places,
             demands,
             events: BTreeMap::new(),
@@ -162,11 +177,14 @@ impl History {
         let runs = |place: &&Place| place.stopped_until <= self.now;
         let used = |place: &Place| place.host.used(place.clock.at(self.now));
         let all: u64 = self.places.iter().filter(runs).map(|place| used(place).0).sum();
-        if all <= TERMS.limit.0 {
+        let counts = |until: &Option<Nanos>| until.is_none_or(|until| self.now <= until + LOWERED);
+        let counted = self.limits.iter().filter(|(_, until)| counts(until));
+        let limit = counted.map(|(limit, _)| limit.0).max().unwrap_or(0);
+        if all <= limit {
             return Ok(());
         }
         let each: Vec<Allowance> = self.places.iter().map(used).collect();
-        Err(format!("at {}: {all} of {} are used: {each:?}", self.now, TERMS.limit.0))
+        Err(format!("at {}: {all} of {limit} are used: {each:?}", self.now))
     }
 
     /// Law 2.
@@ -246,7 +264,7 @@ impl History {
         let long = Nanos(1 + self.random.below(LENGTH.0 * 2).min(left.0));
         let until = self.now + long;
         let place = &mut self.places[number];
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => place.cut_until = until,
             1 => place.stopped_until = until,
             2 => {
@@ -254,6 +272,7 @@ impl History {
                 place.stopped_until = until;
                 place.host = Host::new(number, self.planted, self.demands.clone());
             }
+            3 => self.change_limit(),
             _ => {
                 self.demands[number] = demand(&mut self.random);
                 for place in &mut self.places {
@@ -265,6 +284,18 @@ impl History {
         }
         let next = Nanos(self.random.below(LENGTH.0 / 2)).min(left);
         self.add(next + Nanos(1), Event::Trouble);
+    }
+
+    /// Somebody sets another limit: from the static parts alone to three times the first one.
+    fn change_limit(&mut self) {
+        let limit = Allowance(TERMS.limit.0 / 10 * (1 + self.random.below(30)));
+        let terms =
+            self.store.terms().changed(limit).expect("a tenth is what the static parts are");
+        self.store.set_terms(terms);
+        if let Some((_, until)) = self.limits.last_mut() {
+            *until = Some(self.now);
+        }
+        self.limits.push((limit, None));
     }
 }
 

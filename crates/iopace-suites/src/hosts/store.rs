@@ -1,7 +1,7 @@
 //! The store of a history: records with sessions and conditions, as etcd has them.
 
 use iopace_core::cluster::{
-    Allowance, Answer, GrantRecord, GrantWrite, Question, Revision, SessionId,
+    Allowance, Answer, GrantRecord, GrantWrite, Question, Revision, SessionId, Terms,
 };
 use iopace_core::time::{Instant, Nanos};
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ pub(super) enum Reply {
     Renewed(bool),
     /// The answer to that question.
     Record(u64, Answer),
-    /// The grants of all as of a revision.
-    All(Revision, Vec<(usize, Allowance)>),
+    /// The limit and the grants of all as of a revision.
+    All(Revision, Terms, Vec<(usize, Allowance)>),
 }
 
 /// One store that never fails itself; its messages do.
@@ -38,6 +38,7 @@ pub(super) struct Store {
     length: Nanos,
     /// Of the last change or removal of any record.
     revision: Revision,
+    terms: Terms,
     opened_count: u64,
     /// By number: the end, by the store's own clock.
     sessions: BTreeMap<SessionId, Instant>,
@@ -46,10 +47,11 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(length: Nanos) -> Store {
+    pub(super) fn new(length: Nanos, terms: Terms) -> Store {
         Store {
             length,
             revision: Revision(1),
+            terms,
             opened_count: 0,
             sessions: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -78,9 +80,20 @@ impl Store {
             }
             Request::All => {
                 let grants = self.records.iter().map(|(host, record)| (*host, record.grant));
-                Reply::All(self.revision, grants.collect())
+                Reply::All(self.revision, self.terms, grants.collect())
             }
         }
+    }
+
+    /// The limit at present.
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Somebody changes the limit.
+    pub(super) fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms;
+        self.change();
     }
 
     fn end_sessions(&mut self, now: Instant) {
