@@ -87,6 +87,9 @@ impl Keeper<'_> {
     /// The server has answered something.
     fn served(&mut self) {
         self.pause = RECONNECT_PAUSE_MIN;
+        if self.is_told {
+            self.shared.lock().give_up_at = None;
+        }
         if std::mem::take(&mut self.is_told) {
             tell(self.to, RemoteNews::Back(format!("{}: it answers again", self.shared.uri)));
         }
@@ -108,7 +111,8 @@ impl Keeper<'_> {
         state.ledger.lost();
         state.since = now;
         state.trouble = why.to_owned();
-        state.give_up_at = patience.map(|patience| now + patience);
+        // A server that takes connections and answers nothing does not begin it anew.
+        state.give_up_at = state.give_up_at.or(patience.map(|patience| now + patience));
         drop(state);
         // With something finished before, and for the patience.
         changed.notify_all();
@@ -155,10 +159,10 @@ impl Keeper<'_> {
     /// Has requests sent by the new connection.
     fn connected(&mut self, opened: &OpenedExport) {
         let mut state = self.shared.lock();
-        let State { ledger, link, give_up_at, since, reconnects_count, .. } = &mut *state;
+        let State { ledger, link, since, reconnects_count, .. } = &mut *state;
         ledger.connected(opened.abilities);
         *link = Some(Arc::clone(&opened.link));
-        (*give_up_at, *since) = (None, clock::now());
+        *since = clock::now();
         *reconnects_count += 1;
         let waits = ledger.has_unsent();
         drop(state);

@@ -170,7 +170,7 @@ impl Ledger {
     fn finish(&mut self, owner: RequestOwner, result: io::Result<()>) {
         match owner {
             RequestOwner::Device(request) => {
-                self.finished.push(IoDone { request, written: 0, result })
+                self.finished.push(IoDone { request, written: 0, result });
             }
             // A caller that has waited long enough is gone.
             RequestOwner::Caller(caller) => drop(caller.try_send(result)),

@@ -54,6 +54,9 @@ impl Read for LinkReader<'_> {
         loop {
             match self.link.receive(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // One that says a byte now and then comes to its end as well.
+                Ok(got) if self.until.is_none_or(|until| until > clock::now()) => return Ok(got),
+                Ok(_) => {}
                 other => return other,
             }
             if (self.is_over)() {

@@ -83,6 +83,13 @@ impl Unflushed {
         self.changes.is_empty()
     }
 
+    /// Whether one of them is of a part of this.
+    pub(super) fn overlaps(&self, extent: Extent) -> bool {
+        self.changes.values().any(|change| {
+            change.extent.offset() < extent.end() && extent.offset() < change.extent.end()
+        })
+    }
+
     /// Whether a flush is due without anybody asking for one.
     pub(super) fn is_half_full(&self) -> bool {
         self.bytes >= UNFLUSHED_MAX.get() / 2

@@ -1,7 +1,7 @@
 //! The answers to requests, and the ends of connections.
 
 use super::tracked::{FlushState, RemoteRequest, changes};
-use super::{Ledger, PieceOrigin, ReadRoom, Sent, unreachable_error};
+use super::{Ledger, PieceOrigin, ReadRoom, RequestOwner, Sent, unreachable_error};
 use crate::io::remote::abilities::{Abilities, Piece};
 use iopace_core::request::Op;
 use iopace_nbd::client::Received;
@@ -65,9 +65,11 @@ impl Ledger {
         if piece.kind == wire::CMD_FLUSH {
             // What a failed flush was to cover is lost, as far as can be known.
             self.unflushed.forget_before(covers);
+            // A server tells of it once. Who asked for a flush is told; else the next one is.
+            self.has_lost |= failed.is_some() && !self.is_flush_of_device(&origin);
         }
         match origin {
-            PieceOrigin::OwnFlush => self.has_lost |= failed.is_some(),
+            PieceOrigin::OwnFlush => {}
             PieceOrigin::Repeated(number) if failed.is_some() => {
                 self.unflushed.forget(number);
                 self.has_lost = true;
@@ -83,13 +85,24 @@ impl Ledger {
         }
     }
 
+    /// Whether somebody hears of a flush for the clients of the device.
+    fn is_flush_of_device(&self, origin: &PieceOrigin) -> bool {
+        let PieceOrigin::Request(number) = origin else { return false };
+        let of_device = |tracked: &RemoteRequest| {
+            tracked.op == Op::Flush && matches!(tracked.owner, RequestOwner::Device(_))
+        };
+        self.requests.get(number).is_some_and(of_device)
+    }
+
     fn finish_if_over(&mut self, number: u64) {
         let Some(tracked) = self.requests.get_mut(&number) else { return };
         let has_rest = tracked.failed.is_none() && !tracked.is_all_sent();
         if tracked.waiting_count > 0 || has_rest {
             return;
         }
-        let needs_flush = self.abilities.needs_flush_behind(tracked.fua);
+        // Repeated changes come to lie over a durable one: so nothing below it may be repeated.
+        let lies_over = tracked.fua && self.unflushed.overlaps(tracked.extent);
+        let needs_flush = self.abilities.needs_flush_behind(tracked.fua) || lies_over;
         if needs_flush && tracked.failed.is_none() && tracked.flush == FlushState::None {
             tracked.flush = FlushState::Due;
             return self.unsent.push_front(number);
@@ -97,11 +110,13 @@ impl Ledger {
         let mut tracked = self.requests.remove(&number).expect("it was there");
         let (op, extent, fua) = (tracked.op, tracked.extent, tracked.fua);
         let mut result = tracked.failed.map_or(Ok(()), |error| Err(io_error(error)));
-        if result.is_ok() && op == Op::Flush && std::mem::take(&mut self.has_lost) {
+        if result.is_ok() && op == Op::Flush && self.has_lost {
+            // Whoever is told of it for the clients takes it away.
+            self.has_lost = !matches!(tracked.owner, RequestOwner::Device(_));
             result = Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        // A durable change is repeated too if one before it is, which would come to lie over it.
-        let is_kept = self.abilities.can_flush() && !(fua && self.unflushed.is_empty());
+        // Nothing that is trimmed has to be as it was.
+        let is_kept = self.abilities.can_flush() && !fua && op != Op::Trim;
         if result.is_ok() && is_kept && changes(op) {
             let data = tracked.buffer().filter(|_| op == Op::Write);
             self.unflushed.add(op, extent, data.map_or(&[], |data| data.as_slice()));
