@@ -27,6 +27,9 @@
 //! | `GET /v1/live/stream` | Server-Sent Events: [`LiveReport`], [`EventReport`] |
 //! | `GET /v1/explain[?group=PATH][&device=DEVICE][&over_ms=N]` | [`ExplainReport`] |
 //! | `GET /v1/devices/{name}/record[?for_ms=N]` | lines, each a [`RecordPiece`] |
+//! | `GET /v1/cluster` | [`ClusterState`] |
+//! | `POST /v1/cluster/set` with a [`SetShared`] | [`ClusterState`] after the change |
+//! | `POST /v1/cluster/forget` with a [`ForgetHost`] | [`ClusterState`] after the change |
 //! | `GET /v1/openapi.json` | all of this for machines |
 //! | `GET /v1/connections` | a list of [`ConnectionReport`] |
 //!
@@ -35,6 +38,7 @@
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
 mod below;
+mod cluster;
 mod explain;
 mod exports;
 mod groups;
@@ -50,6 +54,7 @@ mod schedulers;
 use iopace_core::sched::AUTO;
 
 pub use below::*;
+pub use cluster::*;
 pub use explain::*;
 pub use exports::{AddExport, ExportSize, ExportState, RemovedExportReport, ResizeExport};
 pub use groups::*;

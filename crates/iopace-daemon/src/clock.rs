@@ -1,4 +1,5 @@
-//! The one place that reads a clock: monotonic, as the core's [`Instant`].
+//! The one place that reads a clock: monotonic, as the core's [`Instant`], and it goes on while
+//! the machine sleeps: what was given for a time ([`iopace_core::cluster`]) ends meanwhile.
 
 use iopace_core::time::{Instant, Nanos};
 use std::sync::OnceLock;
@@ -9,12 +10,12 @@ pub use std::time::SystemTime as FileTime;
 /// The time from which those of files count.
 pub const EPOCH: FileTime = FileTime::UNIX_EPOCH;
 
-static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+static ORIGIN: OnceLock<Nanos> = OnceLock::new();
 
 /// The present time since the first call in this process.
 pub fn now() -> Instant {
-    let origin = ORIGIN.get_or_init(std::time::Instant::now);
-    Instant(u64::try_from(origin.elapsed().as_nanos()).expect("584 years have not passed"))
+    let origin = ORIGIN.get_or_init(since_boot);
+    Instant(since_boot().0 - origin.0)
 }
 
 /// The time since the machine was started, in which the kernel tells when processes were.

@@ -1,21 +1,24 @@
 //! What a daemon is told at its start. Plain values: the command line and the configuration file
 //! are both turned into this, so both have the same words and the same defaults.
 
+mod cluster;
+mod notes;
+
+pub use cluster::{ClusterConfig, EtcdUser, HOSTS_DEFAULT, HOSTS_MAX, NAME_LEN_MAX, wrong_name};
+pub use notes::Notes;
+
 use crate::api::RecommendChange;
 use crate::given::GivenSocket;
 use crate::limits;
 use crate::nbd_uri::NbdUri;
-use crate::printable;
 use crate::rules::Rules;
 use crate::tls::TlsSettings;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 use rustix::mount::MountFlags;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything a daemon serves and where.
@@ -53,6 +56,8 @@ pub struct DaemonConfig {
     pub control: Option<PathBuf>,
     /// How real disks are read and written.
     pub io_engine: IoEngineChoice,
+    /// The part in a cluster, if there is one.
+    pub cluster: Option<ClusterConfig>,
     /// Most NBD connections at once; more are closed at once.
     pub connections_max: usize,
     /// Most bytes of requests and replies held for all clients together.
@@ -78,6 +83,7 @@ impl Default for DaemonConfig {
             socket_access: SocketAccess::default(),
             control: None,
             io_engine: IoEngineChoice::Auto,
+            cluster: None,
             connections_max: limits::CONNECTIONS_DEFAULT,
             memory_max: limits::MEMORY_DEFAULT,
         }
@@ -141,6 +147,8 @@ pub struct DeviceConfig {
     pub accounting: bool,
     /// Settings to be tried beside these from the start.
     pub recommend: Option<RecommendChange>,
+    /// The volume of several hosts that it is a part of.
+    pub volume: Option<String>,
 }
 
 /// The policy of stage pace where none is named: smooth, and fair to tasks and groups.
@@ -169,6 +177,7 @@ impl DeviceConfig {
             dirty_background: None,
             accounting: true,
             recommend: None,
+            volume: None,
         }
     }
 }
@@ -253,43 +262,6 @@ pub struct InUse {
     pub while_written: bool,
     /// Their end is waited for, at most so long.
     pub wait: Option<Duration>,
-}
-
-/// The listener for news at the start of a daemon, beside the log.
-#[derive(Clone, Default)]
-pub struct Notes(Option<Listener>);
-
-/// Is given a text, and says whether anybody hears it; an empty one only asks for that.
-type Listener = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-impl Notes {
-    /// Those that go to this listener.
-    pub fn to(listener: impl Fn(&str) -> bool + Send + Sync + 'static) -> Notes {
-        Notes(Some(Arc::new(listener)))
-    }
-
-    /// Says something; what begins with `warning: ` is one.
-    pub(crate) fn say(&self, text: &str) {
-        let text = printable::name(text);
-        match text.strip_prefix("warning: ") {
-            Some(warning) => tracing::warn!("{warning}"),
-            None => tracing::info!("{text}"),
-        }
-        if let Some(listener) = &self.0 {
-            listener(&text);
-        }
-    }
-
-    /// Whether somebody waits for the start still.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.0.as_ref().is_none_or(|listener| listener(""))
-    }
-}
-
-impl fmt::Debug for Notes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Notes").field(&self.0.is_some()).finish()
-    }
 }
 
 impl MountConfig {

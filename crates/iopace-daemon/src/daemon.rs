@@ -1,5 +1,6 @@
 //! The running daemon: its devices, its listeners, and an orderly end.
 
+use crate::cluster::Cluster;
 use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
 use crate::device_table::DeviceList;
@@ -48,6 +49,8 @@ pub struct Daemon {
     images: Arc<Images>,
     /// The first export as a block device by ublk.
     pub(crate) ublk: UblkDisk,
+    /// Its part in a cluster.
+    cluster: Option<Cluster>,
     /// Sees changes of `/etc/subuid`, if something is mounted.
     _subordinates: Option<iopace_fuse::subordinate::Watch>,
 }
@@ -93,11 +96,9 @@ impl Daemon {
         let devices = open_devices(&config, &mut prepared, &timers)?;
         name_exports(&mut config);
         let exports = resolve_exports(&config, &devices)?;
-        let groups = Groups::of_config(&config, devices.clone())?;
-        for warning in groups.all_warnings() {
-            tracing::warn!("{warning}");
-        }
-        let groups = Arc::new(groups);
+        let groups = start_groups(&config, &devices)?;
+        // Before anybody is served: what holds for all hosts holds for the first request.
+        let cluster = Cluster::start(&config, &groups)?;
         let live = Live::start(Arc::clone(&groups)).map_err(StartError::Threads)?;
         let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;
         let is_mount = !config.mounts.is_empty();
@@ -129,6 +130,7 @@ impl Daemon {
             mounts: Arc::default(),
             images: Arc::default(),
             ublk: UblkDisk::default(),
+            cluster,
             _subordinates: subordinates,
         });
         let Daemon { config, mounts, images, exports, .. } = &*daemon;
@@ -196,6 +198,11 @@ impl Daemon {
     /// Who pays.
     pub fn groups(&self) -> &Arc<Groups> {
         &self.groups
+    }
+
+    /// Its part in a cluster, if it has one.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
     }
 
     /// What everything does, second by second.
@@ -296,21 +303,46 @@ impl Daemon {
             all.into_iter().map(|one| one.join().unwrap_or_default()).sum()
         });
         let mut report = ShutdownReport { cut_count, unflushed: Vec::new(), mounts };
-        for device in self.devices().iter() {
-            if let Err(error) = device.flush_all() {
-                report.unflushed.push((device.info().name.clone(), error));
-            }
-        }
+        report.unflushed = flush_all(&self.devices());
         self.mounts.forget(&|name| {
             self.forget_device(name);
         });
         self.images.forget();
         self.ublk.forget();
+        if let Some(cluster) = &self.cluster {
+            cluster.stop();
+        }
         self.live.stop();
         self.dirty.stop();
         self.timers.stop();
         report
     }
+}
+
+/// Makes all devices durable, beside each other: one may wait for a server that is gone. Those that
+/// could not be, each with the error.
+fn flush_all(devices: &[Arc<dyn Device>]) -> Vec<(String, io::Error)> {
+    let done = thread::scope(|scope| {
+        let flush = |device: &Arc<dyn Device>| {
+            let device = Arc::clone(device);
+            scope.spawn(move || (device.info().name.clone(), device.flush_all()))
+        };
+        let all: Vec<_> = devices.iter().map(flush).collect();
+        all.into_iter().filter_map(|one| one.join().ok()).collect::<Vec<_>>()
+    });
+    done.into_iter().filter_map(|(name, done)| Some((name, done.err()?))).collect()
+}
+
+/// The groups, with what is odd about them in the log.
+fn start_groups(
+    config: &DaemonConfig,
+    devices: &[Arc<dyn Device>],
+) -> Result<Arc<Groups>, StartError> {
+    let groups = Groups::of_config(config, devices.to_vec())?;
+    for warning in groups.all_warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(Arc::new(groups))
 }
 
 /// Has a daemon, as long as it is there, forget the device of a mount that has ended.

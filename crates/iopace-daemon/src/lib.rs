@@ -72,6 +72,7 @@ pub mod live;
 
 mod opening;
 
+mod cluster;
 pub mod daemon;
 pub mod exporting;
 pub mod reload;
@@ -81,6 +82,7 @@ pub mod control;
 pub mod fuzzing;
 pub mod measured;
 
+pub use cluster::{Cluster, ClusterError};
 pub use process::{MovedBytes, ProcessFamily, Thread, group_number, process_of, processes_named};
 pub use rules::cgroup::cgroup_of;
 pub use rules::{CgroupLimits, Rule, RuleError, Rules};

@@ -326,6 +326,7 @@ fn fixed(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
     );
     differs(old.tls != new.tls, "`tls`, `tls-...` and `tcp-without-tls`".into());
     differs(old.client_rules != new.client_rules, "rules for NBD clients ([[rule]])".into());
+    differs(old.cluster != new.cluster, "the part in a cluster ([cluster])".into());
     differs(old.io_engine != new.io_engine, "`io-engine`".into());
     differs(old.connections_max != new.connections_max, "`connections`".into());
     differs(old.memory_max != new.memory_max, "`memory`".into());
@@ -349,6 +350,7 @@ fn is_other_device(old: &DeviceConfig, new: &DeviceConfig) -> bool {
         || old.dirty_limit != new.dirty_limit
         || old.dirty_background != new.dirty_background
         || old.recommend != new.recommend
+        || old.volume != new.volume
         // The depth that it had by itself is not known any more.
         || (old.window_depth.is_some() && new.window_depth.is_none())
 }

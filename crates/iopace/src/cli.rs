@@ -2,6 +2,7 @@
 
 mod attach;
 mod calibrate;
+mod cluster;
 mod config;
 mod container_hook;
 mod export;
@@ -28,6 +29,7 @@ mod window;
 
 pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
+pub use cluster::{ClusterCommand, ForgetArgs};
 pub use config::{ConfigCommand, SaveArg};
 pub use container_hook::ContainerHookArgs;
 pub use export::{ExportAddArgs, ExportCommand, ExportRemoveArgs, ExportResizeArgs};
@@ -130,6 +132,9 @@ pub enum Command {
     /// Add and remove exports of a running daemon, and resize them
     #[command(subcommand)]
     Export(ExportCommand),
+    /// See the hosts that share a volume, and what each has of their common limits
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Check the configuration file, and see it beside what holds
     #[command(subcommand)]
     Config(ConfigCommand),

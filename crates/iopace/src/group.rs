@@ -12,7 +12,7 @@ use crate::machine::{DaemonAnswer, Machine, Member};
 use crate::output::{Failure, Format, print, print_json, seen_width, warn};
 use crate::running::{Sought, daemon};
 use iopace_daemon::api::{
-    FileReport, GroupReport, Move, ProcessReport, SettingWarning, StatReport, WriteFile,
+    FileReport, GroupReport, Move, ProcessReport, SetShared, SettingWarning, StatReport, WriteFile,
 };
 use iopace_daemon::control::Client;
 use iopace_groups::limits::GROUP_FILE_BYTES_MAX;
@@ -169,11 +169,16 @@ fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
 }
 
 fn set(args: &SetArgs) -> Result<(), Failure> {
-    let SetArgs { group, file, lines, parents, daemon, keep } = args;
+    let SetArgs { group, file, lines, parents, daemon, keep, cluster, volume } = args;
     let text = match &**lines {
         [one] if one == "-" => standard_input()?,
         lines => lines.join("\n"),
     };
+    if *cluster {
+        let volume = volume.clone();
+        let set = SetShared { volume, group: group.clone(), file: file.clone(), lines: text };
+        return crate::cluster::set(daemon, &set);
+    }
     let device = named_device(&text);
     let sought = Sought { device, group: Some(group), ..Sought::default() };
     let client = match find(daemon, sought) {
@@ -254,7 +259,9 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
         (Some(_), [one]) => done(daemon, one, || show::effective(one)),
         (_, files) => {
             let settings: Vec<&FileReport> = files.iter().filter(|file| file.writable).collect();
-            done(daemon, &files, || show::files(&settings))
+            done(daemon, &files, || {
+                show::files(&settings) + &crate::cluster::set_for_all(&client, group)
+            })
         }
     }
 }

@@ -12,6 +12,7 @@ mod attach;
 mod calibrate;
 mod cgroup_limits;
 mod cli;
+mod cluster;
 mod config;
 mod configuration;
 mod container_hook;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Export(command) => export::run(&command),
+        Command::Cluster(command) => cluster::run(&command),
         Command::Config(command) => configuration::run(&command),
         Command::Nice(args) => match nice::run(&args) {
             Ok(status) => return ExitCode::from(status),

@@ -110,7 +110,7 @@ const LAYERS: [&[&str]; 7] = [
     &["answer", "change", "device", "device_table", "dirty", "job"],
     &["caps", "exports", "groups", "report"],
     FRONTENDS,
-    &["daemon", "exporting", "live", "measured", "opening", "reload"],
+    &["cluster", "daemon", "exporting", "live", "measured", "opening", "reload"],
     &["control", "fuzzing"],
 ];
 

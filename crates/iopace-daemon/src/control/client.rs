@@ -1,5 +1,6 @@
 //! The asking end of the control socket: blocking calls, one connection each.
 
+mod cluster;
 mod exports;
 mod groups;
 mod live;

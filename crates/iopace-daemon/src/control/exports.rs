@@ -22,7 +22,7 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
 }
 
 /// Where a client has come in, if that was the port.
-type Port = Option<Extension<ByPort>>;
+pub(super) type Port = Option<Extension<ByPort>>;
 
 /// The exports, with their devices, sizes and connections.
 #[utoipa::path(get, path = "/v1/exports", operation_id = "list_exports",
@@ -135,7 +135,7 @@ async fn aside<T: Send + 'static>(
 }
 
 /// Whether this client may do what reaches beyond the daemon.
-fn may_open(guest: &Guest, by_port: Port, what: &str) -> Result<(), Refused> {
+pub(super) fn may_open(guest: &Guest, by_port: Port, what: &str) -> Result<(), Refused> {
     let own = rustix::process::geteuid().as_raw();
     let is_own = guest.uid().is_some_and(|uid| uid == 0 || uid == own);
     if is_own && by_port.is_none() {
@@ -144,7 +144,7 @@ fn may_open(guest: &Guest, by_port: Port, what: &str) -> Result<(), Refused> {
         return Ok(());
     }
     let error = format!("only root and the daemon's own user may {what}, over the control socket");
-    Err(Refused::new(StatusCode::FORBIDDEN, error, "see 'iopace export --help'"))
+    Err(Refused::new(StatusCode::FORBIDDEN, error, "run it as root, or as the daemon's user"))
 }
 
 /// What is asked for, in the words of a configuration.

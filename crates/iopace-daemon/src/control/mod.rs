@@ -10,6 +10,7 @@
 mod admission;
 mod caps;
 pub mod client;
+mod cluster;
 mod door;
 mod explain;
 mod exports;
@@ -39,6 +40,7 @@ pub use server::{Ports, Server, run, serve};
 pub use token::Token;
 
 use crate::api::{ExportReport, ExportState, MountReport};
+use crate::cluster::Cluster;
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::daemon::Daemon;
 use crate::device_table::DeviceList;
@@ -110,6 +112,11 @@ pub trait Controlled: Send + Sync + 'static {
     /// See [`Daemon::unload_retired`].
     fn unload_retired(&self) {}
 
+    /// Its part in a cluster.
+    fn cluster(&self) -> Option<&Cluster> {
+        None
+    }
+
     /// The configuration file that it was started with.
     fn config_file(&self) -> Option<&Path> {
         None
@@ -117,6 +124,10 @@ pub trait Controlled: Send + Sync + 'static {
 }
 
 impl Controlled for Daemon {
+    fn cluster(&self) -> Option<&Cluster> {
+        Daemon::cluster(self)
+    }
+
     fn devices(&self) -> DeviceList {
         Daemon::devices(self)
     }

@@ -50,6 +50,7 @@ static FILES: &[File] = &[
     embed!("events.js", SCRIPT),
     embed!("format.js", SCRIPT),
     embed!("groups.js", SCRIPT),
+    embed!("hosts.js", SCRIPT),
     embed!("keys.js", SCRIPT),
     embed!("latencies.js", SCRIPT),
     embed!("levels.js", SCRIPT),

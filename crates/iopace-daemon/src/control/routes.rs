@@ -5,7 +5,7 @@ use super::metrics::{Format, Scrape};
 use super::refused::{Answer, Refused};
 use super::shared::{BODY_BYTES_MAX, Body, Name, ROUTES, Shared, Subject, body, find};
 use super::{caps, explain, idle_executor, openapi, policies, recommend, record, stream};
-use super::{exports, groups};
+use super::{cluster, exports, groups};
 use crate::api::{
     Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
     SchedulerWarning,
@@ -41,6 +41,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .merge(record::router())
         .merge(groups::router())
         .merge(exports::router())
+        .merge(cluster::router())
         .merge(stream::router())
         .merge(explain::router())
 }

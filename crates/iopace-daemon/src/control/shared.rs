@@ -29,14 +29,15 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
                                  /v1/groups/files, /v1/groups/stat, /v1/exports, /v1/connections, \
                                  /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
-                                 /v1/devices/NAME/record, \
+                                 /v1/devices/NAME/record, /v1/cluster, \
                                  /v1/devices/NAME/pace/caps; POST /v1/policies, \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
                                  /v1/groups, /v1/groups/files, /v1/groups/cgroup, \
                                  /v1/groups/move, \
-                                 /v1/groups/recommend, /v1/exports, /v1/exports/resize; \
+                                 /v1/groups/recommend, /v1/exports, /v1/exports/resize, \
+                                 /v1/cluster/set, /v1/cluster/forget; \
                                  DELETE /v1/groups, /v1/exports, \
                                  /v1/policies/NAME, \
                                  /v1/devices/NAME/recommend";

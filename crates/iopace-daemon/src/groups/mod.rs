@@ -9,6 +9,7 @@
 //! is made or removed.
 
 mod cgroups;
+mod cluster;
 mod containers;
 mod error;
 mod exports;
@@ -26,6 +27,7 @@ mod stat;
 mod warnings;
 mod write;
 
+pub(crate) use cluster::ClusterSettings;
 pub use containers::CgroupOf;
 pub use error::GroupError;
 pub(crate) use made::{Claim, Setting, Wanted};
@@ -76,6 +78,8 @@ struct State {
     cgroups: Cgroups,
     /// The cgroups of containers whose groups were set before their first request.
     containers: Cgroups,
+    /// What holds over the tree on devices of a volume of several hosts.
+    of_cluster: cluster::OfDevices,
     /// What is tried for groups.
     tried: recommend::Tried,
     /// Groups that the devices know.
@@ -138,6 +142,7 @@ impl Groups {
             made: Made::default(),
             cgroups: Cgroups::default(),
             containers: Cgroups::default(),
+            of_cluster: cluster::OfDevices::new(),
             tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
@@ -185,7 +190,7 @@ impl Groups {
     /// Tells one device what holds for a group.
     fn tell(state: &State, device: &dyn Device, id: GroupId) {
         let parent = state.tree.parent(id).unwrap_or(GroupId::ROOT);
-        let settings = state.tree.effective(id, &device.info().name);
+        let settings = state.effective(id, &device.info().name);
         let told = device.control(Control::SetGroup(id, parent, settings));
         told.expect("a group may always be set");
     }
@@ -215,6 +220,7 @@ impl Groups {
         let reaped = state.tree.reap(free);
         for id in reaped {
             state.told.remove(&id);
+            state.of_cluster.values_mut().for_each(|groups| _ = groups.remove(&id));
             state.made.reaped(id);
             state.cgroups.reaped(id);
             state.containers.reaped(id);

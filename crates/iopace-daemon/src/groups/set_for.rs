@@ -19,7 +19,7 @@ impl Groups {
             let state = self.lock();
             let known = paths.by_ref().take(SETTINGS_LOOK);
             let known = known.filter_map(|path| Some((path, state.tree.find(path).ok()?)));
-            all.extend(known.map(|(path, id)| (path.to_owned(), state.tree.effective(id, device))));
+            all.extend(known.map(|(path, id)| (path.to_owned(), state.effective(id, device))));
             drop(state);
             if paths.peek().is_none() {
                 return all;

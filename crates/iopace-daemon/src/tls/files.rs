@@ -120,6 +120,19 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     first.ok_or_else(|| TlsError::Empty(path.to_owned(), "private key", "PRIVATE KEY"))
 }
 
+/// The text of the key of a file, which is one.
+pub(super) fn key_text(path: &Path) -> Result<Vec<u8>, TlsError> {
+    key(path)?;
+    read(path, WRITABLE | EVERYBODY)
+}
+
+/// The first line of a file that nobody else can read.
+pub(super) fn secret(path: &Path) -> Result<String, TlsError> {
+    let text = read(path, WRITABLE | EVERYBODY)?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
 /// The lists of revoked certificates of a file; none if there is no file.
 pub(super) fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     match read(path, WRITABLE) {

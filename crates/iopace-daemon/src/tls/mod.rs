@@ -12,10 +12,12 @@ pub use iopace_nbd::TlsMode;
 pub(crate) use name::common_name;
 
 use files::{CA, CERTIFICATE, KEY, REVOKED};
+use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How NBD clients may, or must, encrypt.
@@ -79,6 +81,45 @@ impl TlsSettings {
             .build()
             .map_err(|error| TlsError::Authority(path, error.to_string()))
     }
+}
+
+/// Certificates of a connection that the daemon makes itself, read and checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Those that sign the server's.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Its own chain, and the key of it as PEM.
+    pub own: Option<(Vec<CertificateDer<'static>>, Vec<u8>)>,
+}
+
+impl fmt::Debug for ClientFiles {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientFiles").finish_non_exhaustive()
+    }
+}
+
+impl ClientFiles {
+    /// Reads the certificates of authorities, and its own with the key, if it has one.
+    ///
+    /// # Errors
+    /// The file with what is wrong and what to do.
+    pub fn load(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<ClientFiles, TlsError> {
+        let pair =
+            |(chain, key): (&Path, &Path)| Ok((files::certificates(chain)?, files::key_text(key)?));
+        Ok(ClientFiles {
+            authorities: files::certificates(authorities)?,
+            own: own.map(pair).transpose()?,
+        })
+    }
+}
+
+/// A secret of one line in a file that nobody else can read.
+///
+/// # Errors
+/// The file with what is wrong and what to do.
+pub fn read_secret(path: &Path) -> Result<String, TlsError> {
+    files::secret(path)
 }
 
 #[cfg(test)]

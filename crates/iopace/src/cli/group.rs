@@ -13,6 +13,8 @@ Examples:
   iopace group create /vms/web -p                 a group, and /vms if it is missing
   iopace group set /vms/web io.weight 200         twice the share of a sibling
   iopace group set /vms/web io.max 'disk rbps=10M wiops=120'
+  iopace group set --cluster /vms io.max 'pool rbps=100M'
+                                                  for all hosts of a volume together
   iopace group move --export disk /vms/web        its clients pay as the group from now on
   iopace group get /vms/web                       what holds, and where it comes from
   iopace group stat                               what all groups did
@@ -168,6 +170,13 @@ pub struct SetArgs {
     /// starts
     #[arg(short, long)]
     pub parents: bool,
+    /// For all hosts of a volume together; the group is made on each of them. In LINE the volume
+    /// stands in the place of a device
+    #[arg(long, conflicts_with_all = ["parents", "save"])]
+    pub cluster: bool,
+    /// Which volume, if the daemon has several
+    #[arg(long, requires = "cluster")]
+    pub volume: Option<String>,
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,

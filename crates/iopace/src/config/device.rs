@@ -1,5 +1,6 @@
 //! A device of the file.
 
+use super::cluster::resolve_volume;
 use super::values::{
     bounded, checked_model, checked_name, checked_size, default_name, remote_name, unknown,
 };
@@ -32,6 +33,9 @@ pub(super) fn resolve_device(
         (None, None, None, None) => return Err((span, NOTHING.into())),
     };
     let mut device = DeviceConfig::new(name, Backend::Path(PathBuf::new()));
+    // Weights hold for all hosts of a volume by a window that knows of the others.
+    let shared = iopace_core::window::find("latency").filter(|_| table.volume.is_some());
+    device.window = shared.unwrap_or(device.window);
     policies::resolve(&table, &mut device)?;
     let is_remote = remote.is_some();
     let backend = match table.emulate {
@@ -63,6 +67,7 @@ pub(super) fn resolve_device(
         scheduler: resolve_scheduler(table.sched, table.set)?,
         nr_requests: bounded(table.nr_requests, NR_REQUESTS_MIN..=NR_REQUESTS_MAX)?,
         nr_group_requests: bounded(table.nr_group_requests, 1..=NR_REQUESTS_MAX)?,
+        volume: resolve_volume(table.volume.as_ref())?,
         window_depth: bounded(table.window, 1..=WINDOW_DEPTH_MAX)?,
         ..device
     })

@@ -3,6 +3,7 @@
 //! All of them are shown in `docs/serving.md` and `docs/pace.md`, which a test reads. Relative
 //! paths start at the directory of the file.
 
+mod cluster;
 mod device;
 mod error;
 mod groups;
@@ -23,7 +24,8 @@ use iopace_core::units::Bytes;
 use iopace_daemon::Rule;
 use iopace_daemon::api::ClientsWord;
 use iopace_daemon::config::{
-    DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig, PolicyConfig,
+    ClusterConfig, DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig,
+    PolicyConfig,
 };
 use iopace_daemon::tls::TlsMode;
 use iopace_sim::spelling::explain;
@@ -65,6 +67,8 @@ pub struct Settings {
     pub no_control: bool,
     /// Ports for browsers and for what scrapes.
     pub ports: PortArgs,
+    /// The part in a cluster.
+    pub cluster: Option<ClusterConfig>,
     /// How real disks are read and written.
     pub io_engine: Option<IoEngineChoice>,
     /// How the log looks.
@@ -117,6 +121,7 @@ struct File {
     http_token_file: Option<Spanned<PathBuf>>,
     metrics: Option<Spanned<String>>,
     metrics_token_file: Option<Spanned<PathBuf>>,
+    cluster: Option<Spanned<cluster::ClusterTable>>,
     io_engine: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
     connections: Option<Spanned<usize>>,
@@ -169,6 +174,7 @@ struct DeviceTable {
     nr_group_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
     recommend: Option<Spanned<RecommendTable>>,
+    volume: Option<Spanned<String>>,
 }
 
 /// What is tried beside a device, in the words of its table.

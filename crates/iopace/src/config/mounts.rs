@@ -43,6 +43,7 @@ pub(super) struct MountTable {
     nr_requests: Option<Spanned<u32>>,
     nr_group_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
+    volume: Option<Spanned<String>>,
 }
 
 impl MountTable {
@@ -108,6 +109,7 @@ pub(super) fn resolve(
             nr_requests: table.nr_requests,
             nr_group_requests: table.nr_group_requests,
             window: table.window,
+            volume: table.volume,
             ..DeviceTable::default()
         };
         mount.device = resolve_device(device, span.clone(), base)?;

@@ -3,8 +3,8 @@
 use super::device::resolve_device;
 use super::values::{bounded, checked_name, checked_size, one_of, unknown};
 use super::{
-    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, groups, loadable,
-    mounts, rules,
+    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, TlsWords, cluster, groups,
+    loadable, mounts, rules,
 };
 use crate::cli::{LogFormat, PortArgs};
 use crate::units;
@@ -34,6 +34,9 @@ pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Setting
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
     let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
     mounts::resolve_payers(&mut mounts, payers, &tree)?;
+    let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
+    let volumes: Vec<&str> = all.filter_map(|device| device.volume.as_deref()).collect();
+    let cluster = cluster::resolve(file.cluster, base, &volumes)?;
     let exports = resolve_exports(file.export, &devices, (base, &tree))?;
     if let (Some(control), true) = (&file.control, file.no_control) {
         return Err((control.span(), "`control` and `no-control` exclude each other".into()));
@@ -65,6 +68,7 @@ pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Setting
         },
         control: file.control.map(|path| base.join(path.into_inner())),
         no_control: file.no_control,
+        cluster,
         io_engine: one_of(file.io_engine, &IO_ENGINES)?,
         log_format: one_of(file.log_format, &LOG_FORMATS)?,
         connections_max: bounded(file.connections, 1..=CONNECTIONS_MAX)?,

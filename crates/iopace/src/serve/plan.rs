@@ -182,6 +182,7 @@ impl Plan {
                 runtime: None,
                 file: None,
                 log: None,
+                cluster: settings.cluster,
                 io_engine: engine.map(choice).or(settings.io_engine).unwrap_or(defaults.io_engine),
                 connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
                 memory_max: settings.memory_max.unwrap_or(defaults.memory_max),

@@ -8,7 +8,6 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A message that is no error goes after so many reports.
 const NOTE_REPORTS: u8 = 10;
-
 /// An answer is not replaced by news before so many reports: it is what was asked for.
 const ANSWER_REPORTS: u8 = 3;
 
@@ -110,8 +109,10 @@ pub struct App {
     pub is_paused: bool,
     /// The last message.
     pub note: Option<Note>,
-    /// How far the programs are that run under `iopace nice`.
+    /// Lines about programs under `iopace nice`, and about volumes of several hosts.
     pub nice: Vec<String>,
+    /// See above.
+    pub volumes: Vec<String>,
     /// Why there is no connection at this moment.
     pub lost: Option<String>,
     /// The row that was chosen, by its key.

@@ -22,8 +22,8 @@ pub const LEAST: (u16, u16) = (64, 16);
 /// A message gets so many lines at most.
 const NOTE_LINES: usize = 5;
 
-/// Most lines about programs under `iopace nice`.
-const NICE_LINES: u16 = 3;
+/// Most lines about programs under `iopace nice`, and about volumes of several hosts.
+const LINES_MAX: u16 = 3;
 
 /// Keys, the most needed first: the last ones go where room is short.
 const KEYS: [(&str, &str); 11] = [
@@ -144,12 +144,8 @@ fn draw_body(app: &mut App, theme: Theme, buffer: &mut Buffer, area: Rect) {
     };
     let (upper, rest) = split(area, header::LINES);
     header::draw(device, theme, buffer, upper);
-    let lines = u16::try_from(app.nice.len()).unwrap_or(NICE_LINES).min(NICE_LINES);
-    let (nice, rest) = split(rest, lines);
-    for (row, line) in nice.rows().zip(&app.nice) {
-        buffer.set_stringn(row.x, row.y, "nice", usize::from(row.width), BOLD);
-        buffer.set_stringn(row.x + 5, row.y, line, usize::from(row.width - 5), Style::new());
-    }
+    let rest = draw_lines(("nice", &app.nice), buffer, rest);
+    let rest = draw_lines(("volume", &app.volumes), buffer, rest);
     let (table, last) = split(rest, rest.height - 1);
     legend(theme, buffer, last);
     let rows = app.rows();
@@ -157,6 +153,19 @@ fn draw_body(app: &mut App, theme: Theme, buffer: &mut Buffer, area: Rect) {
     let (line, table) = split(table, 1);
     buffer.set_stringn(line.x, line.y, about, usize::from(line.width), DIM);
     draw_table(app, &rows, theme, buffer, table);
+}
+
+/// Lines of one kind; what is left below them.
+fn draw_lines((kind, lines): (&str, &[String]), buffer: &mut Buffer, area: Rect) -> Rect {
+    let count = u16::try_from(lines.len()).unwrap_or(LINES_MAX).min(LINES_MAX);
+    let (upper, rest) = split(area, count);
+    let indent = kind.len() as u16 + 1;
+    for (row, line) in upper.rows().zip(lines) {
+        buffer.set_stringn(row.x, row.y, kind, usize::from(row.width), BOLD);
+        let width = usize::from(row.width.saturating_sub(indent));
+        buffer.set_stringn(row.x + indent, row.y, line, width, Style::new());
+    }
+    rest
 }
 
 /// What the table shows.

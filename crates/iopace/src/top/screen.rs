@@ -36,6 +36,9 @@ use std::time::Duration;
 /// Messages that wait to be seen; whoever has more waits himself.
 const MESSAGES_MAX: usize = 64;
 
+/// What is shown of volumes of several hosts is so old at most.
+const VOLUMES_EVERY: Duration = Duration::from_secs(2);
+
 /// Questions that wait to be asked: one at a time is what a person can enter.
 const ASKED_MAX: usize = 4;
 
@@ -56,6 +59,8 @@ enum Message {
     Event(EventReport),
     Lost(String),
     Told(Told),
+    /// Volumes of several hosts.
+    Volumes(Vec<String>),
     /// A thread has panicked.
     Died,
 }
@@ -228,6 +233,8 @@ fn listen(
             }
         }
     });
+    let (told, members) = (sender.clone(), machine.clone());
+    spawn(sender.clone(), move || watch_volumes(&members, &told));
     let (told, machine) = (sender.clone(), machine.clone());
     spawn(sender, move || {
         for ask in asked {
@@ -236,6 +243,25 @@ fn listen(
             }
         }
     });
+}
+
+/// Tells what is known of volumes that daemons share with other hosts, if there are any.
+fn watch_volumes(machine: &Machine, told: &SyncSender<Message>) {
+    loop {
+        let volumes = volumes(machine);
+        let has_none = volumes.is_empty();
+        if told.send(Message::Volumes(volumes)).is_err() || has_none {
+            return;
+        }
+        // SLEEP: the pause between two looks at what changes within seconds.
+        thread::sleep(VOLUMES_EVERY);
+    }
+}
+
+/// A line for each volume that a daemon shares with other hosts.
+fn volumes(machine: &Machine) -> Vec<String> {
+    let states = machine.members().iter().filter_map(|member| member.client.cluster().ok());
+    states.flat_map(|state| crate::cluster::lines(&state)).collect()
 }
 
 /// Says that a thread has panicked.
@@ -298,6 +324,7 @@ fn show(
                 Message::Event(event) => app.take_event(&event),
                 Message::Lost(why) => app.take_lost(why),
                 Message::Told(told) => app.take_told(told),
+                Message::Volumes(volumes) => app.volumes = volumes,
                 Message::Died => return Err(io::Error::other("a thread has panicked")),
             }
         }

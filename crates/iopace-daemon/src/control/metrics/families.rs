@@ -157,6 +157,21 @@ families! {
     GROUP_DIRTY: Gauge "iopace_group_dirty" BYTES, ["group", "device"],
         "Dirty memory of the group without those below it";
 
+    CLUSTER_REACHED: Gauge "iopace_cluster_reached" None, ["volume"],
+        "1 if the store of the cluster has answered the last time, else 0";
+    CLUSTER_DARK: Gauge "iopace_cluster_dark" SECONDS, ["volume"],
+        "For so long it has not; limits are the static parts when the session has ended";
+    CLUSTER_HOSTS: Gauge "iopace_cluster_hosts" None, ["volume", "state"],
+        "Hosts that have a session (there), and those that only have a place (away)";
+    CLUSTER_LIMIT: Gauge "iopace_cluster_limit" None, ["volume", "group", "rate"],
+        "A limit of all hosts together, in bytes or requests a second";
+    CLUSTER_ALLOWED: Gauge "iopace_cluster_allowed" None, ["volume", "group", "rate"],
+        "What this host may have of it now";
+    CLUSTER_GRANTED: Gauge "iopace_cluster_granted" None, ["volume", "group", "rate", "host"],
+        "What each host is granted of it, beside its static part";
+    CLUSTER_USED: Gauge "iopace_cluster_used" None, ["volume", "group", "rate", "host"],
+        "What each host says that it uses of it";
+
     MOUNT_FILES: Gauge "iopace_mount_files" None, ["mountpoint", "device", "state"],
         "Files: known to the kernel, open, kept open for write-back";
     MOUNT_WAITING: Gauge "iopace_mount_waiting_requests" None, ["mountpoint", "device"],

@@ -2,7 +2,7 @@
 //! a few groups of one device, and nothing is put into words under one.
 
 use super::super::Controlled;
-use crate::api::MountReport;
+use crate::api::{MountReport, VolumeState};
 use crate::clock;
 use crate::device::{Device, DeviceInfo, DeviceStatus};
 use crate::groups::Named;
@@ -32,6 +32,8 @@ pub(super) struct Gathered {
     pub(super) groups: Vec<SeenGroup>,
     /// How many events there were, by device and kind.
     pub(super) events: BTreeMap<(String, String), u64>,
+    /// Volumes that this host shares with others.
+    pub(super) volumes: Vec<VolumeState>,
     /// Mounts, with where they are as text.
     pub(super) mounts: Vec<(String, MountReport)>,
 }
@@ -86,6 +88,7 @@ pub(super) fn all(subject: &dyn Controlled) -> Gathered {
         names,
         groups,
         events: subject.live().events_count(),
+        volumes: subject.cluster().map_or_else(Vec::new, |cluster| cluster.state().volumes),
         mounts: mounts
             .map(|report| (report.mountpoint.to_string_lossy().into_owned(), report))
             .collect(),

@@ -3,7 +3,7 @@
 
 use super::families::{self as f, Family, LABELS_MAX};
 use super::gather::{Gathered, SeenDevice, SeenGroup};
-use crate::api::MountReport;
+use crate::api::{MountReport, SharedLimit, VolumeState};
 use crate::device::MemoryStatus;
 use crate::report::EVENT_KINDS;
 use iopace_core::request::{Stage, StageTimes};
@@ -68,6 +68,7 @@ pub(super) fn tell(
                 group(&mut out, &all.names[seen.name].path, device, seen);
             }
         }
+        Some(&"volume") => all.volumes.iter().for_each(|seen| volume(&mut out, seen)),
         Some(&"mountpoint") => all.mounts.iter().for_each(|(at, of)| mount(&mut out, at, of)),
         Some(_) if out.wants(&f::EVENTS) => events(&mut out, all),
         Some(_) => all.devices.iter().for_each(|seen| device(&mut out, seen)),
@@ -273,6 +274,25 @@ fn group_stages(
         if let Some(times) = times {
             let labels = [path, device, stage.name()];
             out.add(&f::GROUP_STAGE_LATENCY, &labels, Value::FewTimes(times, zeros));
+        }
+    }
+}
+
+fn volume(out: &mut Samples<'_>, seen: &VolumeState) {
+    let name = &*seen.volume;
+    out.level(&f::CLUSTER_REACHED, &[name], u64::from(seen.dark.is_none()));
+    let dark = Nanos(seen.dark_for_ms.saturating_mul(1_000_000));
+    out.add(&f::CLUSTER_DARK, &[name], Value::Time(dark));
+    let there = seen.hosts.iter().filter(|host| host.is_there).count();
+    for (state, count) in [("there", there), ("away", seen.hosts.len() - there)] {
+        out.level(&f::CLUSTER_HOSTS, &[name, state], count as u64);
+    }
+    for SharedLimit { group, rate, limit, allowed, parts, .. } in &seen.limits {
+        out.level(&f::CLUSTER_LIMIT, &[name, group, rate], *limit);
+        out.level(&f::CLUSTER_ALLOWED, &[name, group, rate], *allowed);
+        for part in parts {
+            out.level(&f::CLUSTER_GRANTED, &[name, group, rate, &part.host], part.granted);
+            out.level(&f::CLUSTER_USED, &[name, group, rate, &part.host], part.used);
         }
     }
 }

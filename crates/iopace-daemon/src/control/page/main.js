@@ -10,6 +10,7 @@ import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
 import { drawEvents, readEvents, takeEvent } from "./events.js";
 import { duration } from "./format.js";
 import { buildGroups, drawGroups, readSettings } from "./groups.js";
+import { drawHosts, readHosts } from "./hosts.js";
 import { buildKeys, buildTheme } from "./keys.js";
 import { Live } from "./live.js";
 import { buildPanels, drawPanels } from "./panels.js";
@@ -48,6 +49,7 @@ function draw() {
   drawPanels(device);
   drawWhy(device);
   drawGroups(device);
+  drawHosts(device);
   drawTasks(device);
   watchDevice(device);
 }
@@ -125,7 +127,7 @@ async function onOpen() {
     store.device = device.device;
     await readDevice();
   }
-  await Promise.all([readSettings(), readEvents()]);
+  await Promise.all([readSettings(), readEvents(), readHosts()]);
   show(byId("main"), true);
   show(byId("loading"), false);
   due();

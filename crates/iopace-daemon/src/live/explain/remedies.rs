@@ -98,8 +98,19 @@ fn budget(case: &Case<'_>) -> Vec<Remedy> {
     limits(case, "").iter().flat_map(|(path, rate)| loosen(case, path, rate)).collect()
 }
 
-/// A limit twice as high, and none.
+/// A limit twice as high, and none. One of all hosts is changed for all of them.
 fn loosen(case: &Case<'_>, path: &str, rate: &Rate) -> Vec<Remedy> {
+    if settings(case, path).max.end.is_some() {
+        return vec![Remedy {
+            command: "iopace cluster hosts".into(),
+            effect: format!(
+                "shows which host has how much of it; 'iopace group set --cluster {path} io.max' \
+                 changes it for all"
+            ),
+            price: "a share goes to the hosts that want it by itself, within seconds".into(),
+            change: None,
+        }];
+    }
     // A limit above the one of the group above is refused.
     let above = chain(path).skip(1).find_map(|path| rate.of(&settings(case, path).max.sustained));
     let new = rate.set.saturating_mul(2).min(above.unwrap_or(u64::MAX));

@@ -231,7 +231,9 @@ fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
             (state, format!("on average {had}"))
         }
     };
-    let limit = format!("the limit of {path}, {set} (io.max {key}), {state}");
+    let of_host = case.settings.get(path).is_some_and(|of| of.max.end.is_some());
+    let of_host = if of_host { "; this host's share of the limit of all hosts" } else { "" };
+    let limit = format!("the limit of {path}, {set} (io.max {key}{of_host}), {state}");
     if path == case.group || is_within(path, case.group) {
         return format!("{limit}: it had {had}");
     }

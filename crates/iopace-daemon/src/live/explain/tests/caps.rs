@@ -1,6 +1,8 @@
 //! Caps of single processes, beside limits of groups.
 
 use super::*;
+use iopace_core::group::LimitsEnd;
+use iopace_core::time::Instant;
 
 /// Bytes per second.
 const CAP: u64 = 4096 * 100;
@@ -73,4 +75,19 @@ fn caps_that_are_not_held_are_not_named() {
     let told = of_web(&mut bench);
     let causes = &told.explained.causes;
     assert!(causes.iter().all(|cause| !cause.text.contains("cap")), "{causes:#?}");
+}
+
+#[test]
+fn a_share_of_the_limit_of_all_hosts_is_told_as_such() {
+    let mut bench = Bench::new(Config::default(), &[Client::new(1, WEB, 8)]);
+    let mut settings = limited(50);
+    let then = settings.max.sustained;
+    settings.max.end = Some(LimitsEnd { at: Instant::NEVER, then });
+    bench.set(WEB, settings);
+    let told = of_web(&mut bench);
+    let words = "50 requests/s (io.max iops; this host's share of the limit of all hosts)";
+    assert!(told.explained.summary.contains(words), "{}", told.explained.summary);
+    let remedies = &told.explained.causes[0].remedies;
+    let [Remedy { command, change: None, .. }] = &remedies[..] else { panic!("{remedies:?}") };
+    assert_eq!(command, "iopace cluster hosts");
 }
