@@ -15,7 +15,7 @@ UNIT_FILES = $(notdir $(wildcard contrib/systemd/*))
 # The binary that is installed.
 BINARY ?= $(TARGET_DIR)/release/iopace
 
-.PHONY: help setup build install uninstall deb demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install uninstall deb demo check test nightly stress bench tables registry truth rivals etcd field cluster guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,9 @@ etcd: ## etcd on one disk with a dd and a backup, with iopace and without; ARGS=
 
 field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
 	@scripts/field.sh
+
+cluster: ## hosts that share an array, in network namespaces with etcd: limits, weights, failures (minutes, as root)
+	@scripts/cluster.sh
 
 guest: ## a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine, cgroup v2, a NAS, TLS (minutes)
 	@scripts/guest.sh

@@ -242,6 +242,8 @@ check "metrics: what is scraped under load" fio python3 "$root/scripts/metrics.p
 saying "metrics: promtool reads them" python3 "$root/scripts/metrics.py" promtool
 saying "metrics: promtool tests the alerts" python3 "$root/scripts/metrics.py" alerts
 
+saying "cluster: a limit of three hosts is never exceeded" "$root/scripts/cluster.sh" short
+
 for test in git sqlite tar rsync killed live sides; do
   case $test in sqlite) tool=sqlite3 ;; killed | live | sides) tool=python3 ;; *) tool=$test ;; esac
   if [ ! -e /dev/fuse ] || [ "$(id -u)" != 0 ]; then

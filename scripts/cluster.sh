@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# A farm of hosts on one machine, see cluster.py: as root; `cluster.sh [PART...]`, all parts unless
-# some are named. HOSTS (3), SECONDS_EACH (10). IOPACE_BIN: the binary, else it is built.
+# A farm of hosts with one array and etcd on one machine, as root.
+#   cluster.sh                    all of it (some 15 minutes)
+#   cluster.sh short              one limit of three hosts: it is never exceeded (a minute)
+#   cluster.sh shares [PART...]   limits and weights, as they are and in failures: cluster_shares.py
+#   cluster.sh array [PART...]    what is lost when the array, or the way to it, fails: cluster.py
+# IOPACE_BIN: the binary, else it is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in etcd fio ip python3; do
@@ -18,4 +22,15 @@ if [ -z "${IOPACE_BIN:-}" ]; then
   IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
 fi
 export IOPACE_BIN PYTHONDONTWRITEBYTECODE=1
-exec python3 scripts/cluster.py "$@"
+case ${1:-all} in
+  all)
+    status=0
+    python3 scripts/cluster_shares.py || status=1
+    python3 scripts/cluster.py || status=1
+    exit $status
+    ;;
+  short) SHORT=1 HOSTS=3 exec python3 scripts/cluster_shares.py limit ;;
+  shares) exec python3 scripts/cluster_shares.py "${@:2}" ;;
+  array) exec python3 scripts/cluster.py "${@:2}" ;;
+  *) sed -n '2,7s/^# //p' "$0" >&2 && exit 2 ;;
+esac

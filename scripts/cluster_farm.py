@@ -20,6 +20,10 @@ NETWORK = "10.77.0"
 ARRAY = f"{NETWORK}.1"
 PORT = 10809
 MEMBERS = 3
+# Hosts that have a static part of each limit, and the latency at which the array's queue is long
+# enough.
+CLUSTER_HOSTS = 8
+TARGET = os.environ.get("TARGET", "2ms")
 
 
 class Failed(Exception):
@@ -74,6 +78,16 @@ class Node:
     def join(self):
         """The network is back."""
         ip("-n", self.farm.switch, "link", "set", self.port, "up")
+
+    def lose(self, others):
+        """What is sent to these nodes is lost; nobody is told."""
+        for other in others:
+            ip("-n", self.namespace, "route", "add", "blackhole", f"{other.address}/32")
+
+    def find(self, others):
+        """They are reached again."""
+        for other in others:
+            ip("-n", self.namespace, "route", "del", "blackhole", f"{other.address}/32")
 
     def end(self):
         """Ends all programs."""
@@ -134,7 +148,9 @@ class Daemon:
 class Farm:
     """The array, the members of etcd, and hosts."""
 
-    def __init__(self, hosts_count, model, size):
+    def __init__(self, hosts_count, model, size, groups=None, iops=None):
+        """With groups, one for each host, the hosts share limits and weights of the volume. `iops`:
+        so many requests the array does in a second, in order of arrival."""
         self.name = f"iopace{os.getpid()}"
         self.switch = f"{self.name}-switch"
         self.folder = tempfile.mkdtemp(prefix="iopace-farm-")
@@ -143,11 +159,12 @@ class Farm:
             self.add_namespace(self.switch)
             ip("-n", self.switch, "link", "add", "bridge", "type", "bridge")
             ip("-n", self.switch, "link", "set", "bridge", "up")
-            self.array = Daemon(self.node("array", ARRAY), array_config(self.folder, model, size))
+            self.array = Daemon(self.node("array", ARRAY), array_config(self.folder, model, size, iops))
             self.members = self.start_members()
             for number in range(hosts_count):
                 node = self.node(f"host{number}", f"{NETWORK}.{100 + number}")
-                self.hosts.append(Daemon(node, host_config(node, self.endpoints())))
+                group = groups[number] if groups else None
+                self.hosts.append(Daemon(node, host_config(node, self.endpoints(), group)))
         except BaseException:
             self.close()
             raise
@@ -223,9 +240,10 @@ def ip(*words):
         raise Failed(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
-def array_config(folder, model, size):
+def array_config(folder, model, size, iops):
     """The configuration of the array: an emulated disk, its data in a file."""
     store = os.path.join(folder, "array.img")
+    limit = f'[group."/"]\n"io.max" = "array iops={iops}"' if iops else ""
     # The network of the farm is nobody else's.
     return {"device": "array", "text": f"""
 listen = ["{ARRAY}:{PORT}"]
@@ -238,16 +256,22 @@ file = "{store}"
 emulate = "{model}"
 size = "{size}"
 direct = true
+sched = "fifo"
+{limit}
 """}
 
 
-def host_config(node, endpoints):
-    """The configuration of a host. With CLUSTER=1 it shares the limits of the volume with the other
-    hosts, by the members of etcd."""
-    cluster = volume = ""
-    if os.environ.get("CLUSTER") == "1":
-        cluster = f"[cluster]\netcd = {json.dumps(endpoints)}\n"
-        volume = 'volume = "volume"\n'
+def host_config(node, endpoints, group):
+    """The configuration of a host. With a group, as which all of its clients pay, it shares limits
+    and weights of the volume with the other hosts, by the members of etcd."""
+    cluster = volume = export = ""
+    if group:
+        state = os.path.join(node.folder, "state")
+        cluster = (f"[cluster]\netcd = {json.dumps(endpoints)}\nhost = \"{node.name}\"\n"
+                   f"hosts = {CLUSTER_HOSTS}\nstate = \"{state}\"\ntarget = \"{TARGET}\"\n")
+        volume = 'volume = "pool"\n'
+        export = (f'[[export]]\nname = "volume"\ndevice = "volume"\ngroup = "{group}"\n'
+                  f'[group."{group}"]\n')
     return {"device": "volume", "text": f"""
 socket = "{node.folder}/volume.sock"
 control = "iopace.ctl"
@@ -255,4 +279,4 @@ control = "iopace.ctl"
 [[device]]
 name = "volume"
 nbd = "nbd://{ARRAY}:{PORT}/array"
-{volume}"""}
+{volume}{export}"""}

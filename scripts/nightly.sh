@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
 parts=(rates slots truth writers reader groups verify dashboard field etcd nice package policies
-  evening vmhost)
+  evening vmhost cluster)
 [ $# = 0 ] || parts=("$@")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/iopace-nightly-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -45,6 +45,7 @@ perform() { # part
     package) scripts/package.sh build "$IOPACE_BIN" && scripts/package.sh try ;;
     dashboard) env PATH="/usr/bin:/bin:$PATH" python3 scripts/dashboard.py ;;
     etcd) scripts/etcd.sh short ;;
+    cluster) scripts/cluster.sh shares ;;
     nice) python3 scripts/bench_nice.py short ;;
     evening | vmhost)
       # A row that does not hold is a figure that is missed, no failure of the part.
