@@ -76,7 +76,7 @@ pub const NEWS_LEAST: Nanos = Nanos::from_millis(250);
 /// times, a disk with a head in an eighth of what a command takes it.
 const COST_BYTES: Bytes = Bytes::from_kib(64);
 
-/// What requests cost the volume, in 256ths of a request of no bytes.
+/// The cost of requests to the volume, in 256ths of a request of no bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCost(pub u64);
 
@@ -86,7 +86,7 @@ pub fn cost(requests_count: u64, size: Bytes) -> RequestCost {
     RequestCost(requests_count.saturating_mul(256).saturating_add(bytes))
 }
 
-/// What a group of an engine has had since the beginning, as [`crate::engine::Engine`] counts.
+/// The use of a group since the beginning, as [`crate::engine::Engine`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUse {
     /// The cost of its requests that are done, by [`cost`].

@@ -154,7 +154,7 @@ impl Holder {
         self.terms
     }
 
-    /// What the store has granted to the host's session, as far as it may be used.
+    /// The grant of the host, as far as it may be used.
     pub fn granted(&self) -> Allowance {
         self.granted
     }
@@ -192,7 +192,7 @@ impl Holder {
     /// The store does not know the session any more.
     pub fn forget(&mut self) {
         (self.session, self.granted, self.asked) = (None, Allowance(0), None);
-        // What begins after this is granted by the terms as they are.
+        // A session that begins later is granted by the terms as they are.
         self.most = None;
         // A record may be there still, and writes of the session before find no session any more.
         (self.stored, self.lost) = (Stored::Unknown, None);

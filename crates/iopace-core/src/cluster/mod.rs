@@ -106,7 +106,7 @@ pub struct Terms {
 /// of its own left, and nobody has to know what the others have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// How often it was lowered since it was set. Who has missed one has nothing left.
+    /// How often it was lowered since it was set. A host that has missed one has nothing left.
     pub lowered_count: u32,
     /// All grants together keep this.
     pub kept: Allowance,

@@ -183,7 +183,7 @@ mod tests {
         weight: u32,
         /// Requests that it has at a time if it may.
         wants: u64,
-        /// What it gets per request, in thousandths of others.
+        /// Its yield per request, in thousandths of others.
         yields: u64,
         window: u64,
     }

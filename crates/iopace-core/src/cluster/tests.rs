@@ -181,7 +181,7 @@ fn a_limit_that_is_lowered_leaves_each_the_same_part_at_once() {
     let mut anew = granted();
     anew.set_terms(Terms { set: Revision(9), ..TERMS });
     assert_eq!(anew.allowed(at(30)), Allowance(10));
-    // Who has missed a cut has nothing left.
+    // A host that has missed a cut has nothing left.
     let twice = lower.changed(Allowance(300)).and_then(|terms| terms.changed(Allowance(200)));
     let mut late = granted();
     late.set_terms(twice.expect("more than the static parts"));

@@ -25,7 +25,7 @@ impl Engine {
         self.queue.queue_totals()
     }
 
-    /// What a group has had since the beginning, with all below it; `None` if the device does not
+    /// The use of a group since the beginning, with all below it; `None` if the device does not
     /// know the group. For [`crate::cluster::DemandMeter`].
     pub fn group_use(&self, now: Instant, id: GroupId) -> Option<GroupUse> {
         let account = self.cx.groups.get(id)?;
