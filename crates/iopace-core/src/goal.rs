@@ -25,16 +25,36 @@
 //! *The best rate* may be wrong: files in memory, a slower part of the disk. It falls by an eighth
 //! with each window of push that gave less than was needed. Class idle proves nothing where the
 //! disk is busy: if half of the best rate was not reached until the time left has halved, one
-//! window is a probe, best effort without a rate, and the best rate is what that gave. The guard
-//! puts that off.
+//! window is a probe, best effort without a rate, and the best rate is what that gave. A guard that
+//! was told its goal puts that off. Beside others a program that was told none disturbs them less:
+//! class idle without the guard comes first, and the guard holds again when what is
+//! needed was reached. The probe follows only if class idle gave less than is needed, and
+//! less than an eighth of the best rate, or a quarter of the time is left; and not where more than
+//! 1/8 of the best rate is needed: a push says it too. The best rate is one and a
+//! half times what such a probe gave, as it was shared with others: if the disk gives no more, 5/8
+//! of that is still less than all.
 //!
-//! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
-//! longer than the goal. While more do, the rate of the program is halved, never below the floor;
-//! while fewer do it grows by an eighth, until it has not held for a while. It does not hold where
-//! nobody else was there for 16 ticks, and does again, as it was, with the first one who comes.
-//! The floor is what the deadline needs, or a 256th of the best rate, or 32 KiB/s: whoever is
-//! throttled to nothing learns nothing. There is no verdict before the first window has ended, nor
-//! where others could not be seen. A program whose best rate is known begins with a 64th of it.
+//! *Others* have a guard: at most one in a hundred of their requests takes longer than the goal.
+//! While more do, the rate of the program is halved, never below the floor; while fewer do it grows
+//! by a sixteenth, until it has not held for a while. It does not hold where nobody else was there
+//! for 16 ticks, and does again, as it was, with the first one who comes. The floor is what the
+//! deadline needs, or a 256th of the best rate, or 32 KiB/s: whoever is throttled to nothing learns
+//! nothing. There is no verdict before the first window has ended, nor where others could not be
+//! seen. A program whose best rate is known begins with a 64th of it.
+//!
+//! *The goal* is told, or learnt where there is a deadline: the p99 that others have while
+//! the program hardly moves, by itself, held back by the guard, or in a pause.
+//! ```text
+//!  rate   floor │ allowed by the guard    │ floor  │ ...     until 9/16 of the best rate
+//!        ├──────┼─────────────────────────┼────────┤         are needed: no guard any more
+//!         pause    128 ticks unheard        pause, 16 ticks at most
+//! ```
+//! A pause ends after 16 ticks, or with the hundredth request of others: it takes a ninth of the
+//! time at most. There is none where others were heard anyway. What was heard is forgotten after
+//! 256 to 512 ticks, as loads change. A guard that learns holds while there is slack: in class
+//! idle, while less than 9/16 of the best rate is needed. Others who are late while the program
+//! hardly moves (a 64th of its best rate for three ticks) are late by themselves and cut nothing.
+//! Others who could not be seen for 16 ticks have no guard.
 //!
 //! *The time left* is forecast from the mean of the rate of the whole run and that of its last
 //! twenty-fourth part, which counts the more the shorter the time left is; not later than nine
@@ -42,7 +62,7 @@
 //! earlier than the best rate allows.
 //!
 //! # Properties
-//! 1. Without a deadline it is class idle, and without limit and guard it has no rate.
+//! 1. Without a deadline it is class idle, and without limit and goal it has no rate.
 //! 2. No rate is above the limit.
 //! 3. While the deadline needs less than half of the best rate it is class idle, but for a probe.
 //! 4. When it needs more than class idle gives, it pushes; from 7/8 of the best rate on with all
@@ -51,6 +71,8 @@
 //! 6. When others are late the rate falls, not below what the deadline needs; it comes back.
 //! 7. At an even rate the forecast is right, and it is never earlier than the best rate allows.
 //! 8. A deadline that cannot be met is told.
+//! 9. With a deadline and no goal others have nearly the p99 that they have alone, while there is
+//!    slack; pauses take a ninth of the time at most, and there are none without others or slack.
 //!
 //! # When it does not know
 //! How much there is: with a deadline it pushes with the default weight from the start, without a
@@ -61,23 +83,33 @@
 //! # Limits
 //! A program that computes most of the time needs no disk to be late: it is pushed in vain. One
 //! whose small files come last reaches half of its best rate or a bit more: it is pushed too late.
-//! There is no probe while the guard holds: a guarded program whose best rate is wrong may be late.
-//! Others who come less often than once in 16 ticks find the program unguarded each time. A guard
-//! that opens by doubling instead had p99s of 1.26 in place of 1.14 (`iopace sim tables nights`).
+//! There is no probe while a guard holds that was told its goal, nor beside others where more than
+//! 1/8 of the best rate is needed: a program whose best rate is wrong by half or more may be late
+//! then. A goal that was learnt is that of all others together: who is slow by himself hides from
+//! it what the fast ones lose. Others who come less often than once in 16 ticks find the program
+//! unguarded each time. A guard that opens by doubling instead had p99s of 1.26 in place of 1.14
+//! (`iopace sim tables nights`). Nights with a busy disk stay above the goal where nothing is held
+//! back until the best rate is sure, and after a probe.
 //!
 //! # Sources
 //! Additive increase and multiplicative decrease as in `window/aimd.rs`. That background work is to
 //! take what is left, and is given more only when its time runs out: earliest-deadline slack
 //! stealing (Lehoczky and Ramos-Thuel, RTSS 1992), with rates in the place of execution times.
 
+mod alone;
 mod forecast;
+mod gear;
 mod guard;
+mod others;
 mod probe;
 
 use crate::group::{Class, Weight};
 use crate::time::{Instant, Nanos};
-use crate::units::{Bytes, BytesPerSec, scaled};
+use crate::units::{Bytes, BytesPerSec};
+use alone::Alone;
 use forecast::{mean, plan, rate_for, rate_in, rest};
+use gear::{Gear, TRY_AFTER};
+pub use others::OthersTimes;
 use probe::Probe;
 
 /// Ticks of a window: fewer are noise, more are late.
@@ -86,19 +118,8 @@ const WINDOW_TICKS: u32 = 8;
 /// Urgency is counted in so many parts.
 const WHOLE: u64 = 1024;
 
-/// Above this urgency it pushes, below that it goes back to idle; from the last on it takes all.
-const PUSH_ABOVE: u64 = WHOLE * 5 / 8;
-const IDLE_BELOW: u64 = WHOLE / 2;
-const ALL_ABOVE: u64 = WHOLE * 7 / 8;
-
 /// Of what is expected this part more is planned for: runs of one program differ by as much.
 const MARGIN: u64 = 16;
-
-/// The best rate falls by this part with each window of push that did not give enough.
-const FADE: u64 = 8;
-
-/// Windows of push before class idle is tried, at first and at most.
-const TRY_AFTER: (u32, u32) = (4, 64);
 
 /// The mean of the rate that the forecast goes by covers this part of the windows so far: what the
 /// others do lasts the longer the longer the program runs. Two at least.
@@ -117,7 +138,8 @@ pub struct Goals {
     pub by: Option<Instant>,
     /// It never moves more.
     pub limit: Option<BytesPerSec>,
-    /// Others are guarded from the start.
+    /// Others are guarded from the start by a goal that is told: [`Seen::late_count`] goes by it.
+    /// Without, a program with a deadline learns one from [`Seen::times`].
     pub guarded: bool,
     /// The highest rate of earlier runs, if there were any.
     pub best: BytesPerSec,
@@ -125,15 +147,18 @@ pub struct Goals {
 
 /// How the program and the others stand at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Seen<'a> {
     /// Bytes that the program has moved since it was started.
     pub moved: Bytes,
     /// Bytes that it will have moved at its end, if that is known.
     pub expected: Option<Bytes>,
     /// Requests of others that ended since the last tick.
     pub others_count: u64,
-    /// Those of them that took longer than the goal; none where there is no goal.
+    /// Those of them that took longer than the goal that was told; none where there is none.
     pub late_count: u64,
+    /// How long they took, by task or all together: from this a controller that is told no goal
+    /// learns one.
+    pub times: &'a [OthersTimes],
     /// Others could not be seen this time: the guard stays as it is.
     pub is_blind: bool,
 }
@@ -162,30 +187,6 @@ pub struct Course {
     pub is_late: bool,
 }
 
-/// The gear that it is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gear {
-    Idle,
-    Push(Weight),
-}
-
-impl Gear {
-    fn class(self) -> Class {
-        match self {
-            Gear::Idle => Class::Idle,
-            Gear::Push(_) => Class::BestEffort,
-        }
-    }
-
-    /// Push, with the weight that it has already.
-    fn pushed(self) -> Gear {
-        match self {
-            Gear::Idle => Gear::Push(Weight::DEFAULT),
-            push @ Gear::Push(_) => push,
-        }
-    }
-}
-
 /// The controller of one program.
 #[derive(Clone, Debug)]
 pub struct Controller {
@@ -212,6 +213,8 @@ pub struct Controller {
     others: (u64, u64, u32),
     /// Ticks since others were there.
     quiet: u32,
+    /// The goal of a guard that was told none; none where it was, or where there is no deadline.
+    alone: Option<Alone>,
     /// A window has ended.
     is_measured: bool,
     probe: Probe,
@@ -220,6 +223,7 @@ pub struct Controller {
 impl Controller {
     /// A program that begins.
     pub fn new(goals: Goals) -> Controller {
+        let learns = goals.by.is_some() && !goals.guarded;
         Controller {
             goals,
             gear: Gear::Idle,
@@ -236,7 +240,8 @@ impl Controller {
             is_measured: false,
             probe: Probe::default(),
             others: (0, 0, 0),
-            quiet: 0,
+            quiet: if learns { guard::OTHERS_TICKS } else { 0 },
+            alone: learns.then(Alone::new),
         }
     }
 
@@ -246,7 +251,7 @@ impl Controller {
     }
 
     /// Looks, and says what the program has until the next tick.
-    pub fn tick(&mut self, now: Instant, seen: &Seen) -> Course {
+    pub fn tick(&mut self, now: Instant, seen: &Seen<'_>) -> Course {
         let (began, first) = *self.begun.get_or_insert((now, seen.moved));
         let tick = now.since(self.last.max(began));
         self.last = now;
@@ -256,8 +261,9 @@ impl Controller {
         let margin = seen.expected.map_or(Bytes::ZERO, |expected| Bytes(expected.0 / MARGIN));
         let needed = plan.zip(rest).map(|(plan, rest)| rate_for(rest + margin, plan));
         let is_short = plan.is_some_and(|plan| plan < tick.times(SHORT_TICKS));
-        self.prove(plan, is_new);
+        self.prove(plan, needed, is_new);
         self.choose_gear(needed, is_new, is_short);
+        self.hear(tick, seen, needed);
         self.guard(seen);
         let mean = rate_in(seen.moved - first, now.since(began));
         Course {
@@ -294,106 +300,6 @@ impl Controller {
         self.recent = mean(self.recent, self.rate, (self.windows / RECENT_PART).max(2));
         true
     }
-
-    fn urgency(&self, needed: u64) -> u64 {
-        match self.best {
-            // An empty window: nobody knows what the disk gives, and class idle gives nothing.
-            0 if self.is_measured => WHOLE,
-            0 => 0,
-            best => scaled(needed, WHOLE, best),
-        }
-    }
-
-    /// Goes from one gear to the other; within push, once a window, to the weight that is enough.
-    fn choose_gear(&mut self, needed: Option<u64>, is_new: bool, is_short: bool) {
-        let Some(needed) = needed else {
-            let is_pushed = self.goals.by.is_some();
-            self.gear = if is_pushed { Gear::Push(Weight::DEFAULT) } else { Gear::Idle };
-            return;
-        };
-        let is_enough = self.paced >= needed.saturating_add(needed / 8);
-        if is_new && self.gear.class() == Class::BestEffort && !is_enough && self.rate < needed {
-            self.best = self.rate.max(self.best - self.best / FADE);
-        }
-        let before = self.gear;
-        self.gear = match self.urgency(needed) {
-            _ if self.probe.is_on => before.pushed(),
-            ALL_ABOVE.. => Gear::Push(heaviest()),
-            // There is no time for a try.
-            urgency if is_short && urgency > PUSH_ABOVE => before.pushed(),
-            _ if !is_new => before,
-            urgency => self.next_gear(urgency, is_enough),
-        };
-        // A window is of one gear.
-        if self.gear.class() != before.class() {
-            (self.window.2, self.paced) = (0, 0);
-        }
-    }
-
-    /// The gear after a window.
-    fn next_gear(&mut self, urgency: u64, is_enough: bool) -> Gear {
-        let (enough_count, after) = &mut self.tries;
-        match self.gear {
-            Gear::Idle if is_enough || urgency <= PUSH_ABOVE => {
-                if is_enough {
-                    *after = TRY_AFTER.0;
-                }
-                Gear::Idle
-            }
-            Gear::Idle => {
-                *enough_count = 0;
-                Gear::Push(Weight::DEFAULT)
-            }
-            Gear::Push(_) if urgency < IDLE_BELOW => Gear::Idle,
-            Gear::Push(weight) if is_enough => {
-                *enough_count += 1;
-                if enough_count < after {
-                    return Gear::Push(lighter(weight));
-                }
-                *after = after.saturating_mul(2).min(TRY_AFTER.1);
-                Gear::Idle
-            }
-            Gear::Push(weight) => Gear::Push(heavier(weight)),
-        }
-    }
-
-    fn push(&self, needed: Option<u64>) -> Push {
-        let (class, weight, wanted) = match (self.gear, needed) {
-            (Gear::Idle, _) => (Class::Idle, Weight::DEFAULT, None),
-            (Gear::Push(weight), Some(needed))
-                if self.urgency(needed) < ALL_ABOVE && !self.probe.is_on =>
-            {
-                (Class::BestEffort, weight, Some(needed.saturating_add(needed / 4)))
-            }
-            (Gear::Push(weight), _) => (Class::BestEffort, weight, None),
-        };
-        // The deadline goes before the others.
-        let guard = match (self.gear, needed) {
-            (Gear::Idle, _) => self.guarded(),
-            (Gear::Push(weight), _) if weight == heaviest() || self.probe.is_on => None,
-            (Gear::Push(_), None) => self.guarded(),
-            (Gear::Push(_), Some(needed)) => {
-                self.guarded().map(|guard| guard.max(needed.saturating_add(needed / 8)))
-            }
-        };
-        let limit = self.goals.limit.map(|limit| limit.0);
-        let rate = [wanted, guard, limit].into_iter().flatten().min();
-        Push { class, weight, rate: rate.map(|rate| BytesPerSec(rate.max(1))) }
-    }
-}
-
-const fn heaviest() -> Weight {
-    Weight::new(crate::limits::GROUP_WEIGHT_MAX).expect("the most that is legal")
-}
-
-/// Four times as much: from the default to the most in four windows.
-fn heavier(weight: Weight) -> Weight {
-    Weight::new(weight.get().saturating_mul(4)).unwrap_or(heaviest())
-}
-
-/// Half, not below the default: it is best effort for a reason.
-fn lighter(weight: Weight) -> Weight {
-    Weight::new(weight.get() / 2).unwrap_or_default().max(Weight::DEFAULT)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::random::Random;
 use crate::run::World;
 use crate::scenario::{Chosen, Scenario};
 use crate::task::{Arrivals, Process, Task, TaskKind};
-use iopace_core::goal::{Controller, Goals, Push, Seen};
+use iopace_core::goal::{Controller, Goals, OthersTimes, Push, Seen};
 use iopace_core::group::{Class, Limits, Rates, Settings, Weight};
 use iopace_core::limits::GROUP_WEIGHT_MAX;
 use iopace_core::request::{Extent, GroupId};
@@ -52,7 +52,7 @@ pub enum Rule {
     Idle,
     /// With all weight for all of the night: what can be done at all.
     All,
-    /// `iopace nice --by`.
+    /// `iopace nice --by`: it finds out what others have alone.
     By,
     /// The same with `--keep-p99`, 1.15 times the others' p99 of the night alone.
     ByAndP99,
@@ -224,11 +224,11 @@ impl Night {
                 break;
             }
             if let Rule::By | Rule::ByAndP99 = rule {
-                let guarded = rule == Rule::ByAndP99;
-                let late = if guarded { late_count(&new, goal) } else { 0 };
+                let late_count = if rule == Rule::By { 0 } else { late_count(&new, goal) };
                 let (expected, others_count) = (Some(self.expected), new.count());
-                let late_count = late;
-                let seen = Seen { moved, expected, others_count, late_count, is_blind: false };
+                let times = &[times(&new)];
+                let seen =
+                    Seen { moved, expected, others_count, late_count, times, is_blind: false };
                 let course = controller.tick(now, &seen);
                 left.push(course.left.map(|left| now + left));
                 if course.push != push {
@@ -268,6 +268,12 @@ fn settings(push: &Push) -> Settings {
     let sustained = Rates { bps, ..Rates::default() };
     let max = Limits { sustained, ..Limits::default() };
     Settings { class: push.class, weight: push.weight, max, ..Settings::default() }
+}
+
+/// What a daemon would tell of them: two quantiles and the longest.
+fn times(latency: &Histogram) -> OthersTimes {
+    let [p50, p99, max] = [500, 990, 1_000].map(|permille| latency.quantile(permille));
+    OthersTimes { count: latency.count(), p50, p99, max }
 }
 
 /// Requests that took longer than the goal, to a sixteenth of it.

@@ -11,17 +11,21 @@ fn a_program_is_in_time_and_others_hardly_notice_while_there_is_slack() {
         found.unwrap_or_else(|| panic!("no {figure} of {variant}")).value
     };
     let text = iopace_sim::tables::format::table(&rows);
-    for (variant, eta) in [("nice --by", 750), ("nice --by --keep-p99", 850)] {
+    for (variant, eta) in [("nice --by", 850), ("nice --by --keep-p99", 880)] {
         assert_eq!(value(variant, "in_time"), Milli(1_000), "{text}");
         assert!(value(variant, "eta").0 >= eta, "{text}");
     }
     // The same nights without a deadline: some are missed.
     assert!(value("idle", "in_time").0 <= 900, "{text}");
-    // While there is slack it is no worse than class idle, and with a goal better.
+    // While there is slack others keep their p99, whether anybody has told it or not.
     let slack = |variant| value(variant, "others_p99_slack").0;
-    assert!(slack("nice --by") <= slack("idle"), "{text}");
-    assert!(slack("nice --by --keep-p99") < slack("idle"), "{text}");
+    // The bound is 1.2 and a step of the histogram here; in 1,000 nights it is 1.24.
+    assert!(slack("nice --by") <= 1_210 && slack("nice --by") < slack("idle"), "{text}");
     assert!(slack("nice --by --keep-p99") <= 1_200, "{text}");
+    assert!(slack("idle") > 1_500, "{text}");
+    // It waits no longer for them than one that was told.
+    let done = |variant| value(variant, "done");
+    assert!(done("nice --by") <= done("nice --by --keep-p99"), "{text}");
     assert!(slack("none") > 2 * slack("idle"), "{text}");
 }
 

@@ -35,7 +35,7 @@ impl Controller {
 }
 
 /// The bytes that are still to be moved, as far as they are known.
-pub(super) fn rest(seen: &Seen) -> Option<Bytes> {
+pub(super) fn rest(seen: &Seen<'_>) -> Option<Bytes> {
     let expected = seen.expected?;
     match seen.moved < expected {
         true => Some(expected - seen.moved),

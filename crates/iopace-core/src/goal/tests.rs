@@ -1,5 +1,6 @@
 //! The properties, on a disk that gives what the test says.
 
+use super::gear::heaviest;
 use super::*;
 
 const MB: u64 = 1_000_000;
@@ -31,12 +32,20 @@ impl World {
         }
     }
 
+    /// Of those who are late as many as are told take ten times as long.
+    fn times(&self) -> [OthersTimes; 1] {
+        let long = |is_long| Nanos::from_millis(if is_long { 100 } else { 10 });
+        let p99 = long(self.late * 100 > self.others);
+        [OthersTimes { count: self.others, p50: long(false), p99, max: long(self.late > 0) }]
+    }
+
     fn look(&mut self) -> Course {
         let seen = Seen {
             moved: Bytes(self.moved),
             expected: self.expected.map(Bytes),
             others_count: self.others,
             late_count: self.late,
+            times: &self.times(),
             is_blind: self.is_blind,
         };
         let course = self.controller.tick(Instant(self.now * 1_000_000_000), &seen);
@@ -179,6 +188,7 @@ fn p6_late_others_cut_the_rate_and_it_comes_back() {
 fn p7_the_forecast_is_right_at_an_even_rate() {
     for goals in [Goals::default(), by(2_000)] {
         let mut world = World::new(goals, Some(50_000 * MB));
+        world.others = 0;
         while world.now < 490 {
             let course = world.run(1, 100 * MB, 100 * MB);
             if world.now > 20 {
@@ -202,6 +212,63 @@ fn p8_a_deadline_that_cannot_be_met_is_told() {
     assert!(past.is_late && past.push.class == Class::BestEffort);
 }
 
+/// A deadline that needs a tenth of the best rate, which is known.
+fn with_slack() -> World {
+    World::new(Goals { best: BytesPerSec(100 * MB), ..by(10_000) }, Some(100_000 * MB))
+}
+
+#[test]
+fn p9_others_keep_what_they_have_alone_while_there_is_slack() {
+    // Two in a hundred are late while the program moves more than a fifth of its best rate.
+    let mut world = with_slack();
+    let (mut late, mut pauses, mut above) = (0, 0, 0);
+    for _ in 0..4_000 {
+        let course = world.run(1, 100 * MB, 100 * MB);
+        assert_eq!(course.push.class, Class::Idle);
+        let rate = course.push.rate.map_or(100 * MB, |rate| rate.0);
+        world.late = if rate > 20 * MB { 2 } else { 0 };
+        late += world.late;
+        pauses += u64::from(rate <= 100 * MB / 256);
+        above += u64::from(rate > 10 * MB);
+    }
+    assert!(late * 100 <= 4_000 * world.others, "{late} late");
+    assert!((1..=4_000 / 9).contains(&pauses), "{pauses} ticks of pauses");
+    assert!(above > 2_000, "it is no slower than it has to be: {above}");
+    // They are late by themselves: it holds nothing back.
+    let mut world = with_slack();
+    world.late = 5;
+    world.run(100, 100 * MB, 100 * MB);
+    let rates: Vec<_> = (0..100).map(|_| world.run(1, 100 * MB, 100 * MB).push.rate).collect();
+    assert!(rates.iter().filter(|rate| rate.is_none()).count() > 80, "{rates:?}");
+}
+
+#[test]
+fn p9_nothing_is_held_back_without_others_or_slack() {
+    let all_of_it = |world: &mut World| {
+        world.run(40, 100 * MB, 100 * MB);
+        for _ in 0..300 {
+            let push = world.run(1, 100 * MB, 100 * MB).push;
+            assert_eq!((push.class, push.rate), (Class::Idle, None), "{}", world.now);
+        }
+    };
+    let mut nobody = with_slack();
+    nobody.others = 0;
+    all_of_it(&mut nobody);
+    let mut blind = with_slack();
+    blind.is_blind = true;
+    assert_eq!(blind.look().push.rate, None, "from the start");
+    all_of_it(&mut blind);
+    // Three fifths are needed.
+    let goals = Goals { best: BytesPerSec(100 * MB), ..by(1_000) };
+    let mut hurried = World::new(goals, Some(56_000 * MB));
+    assert_eq!(hurried.look().push.rate, None, "from the start");
+    (hurried.late, hurried.expected) = (50, Some(70_000 * MB));
+    for _ in 0..300 {
+        let push = hurried.run(1, 60 * MB, 60 * MB).push;
+        assert!(push.rate.is_none_or(|rate| rate.0 > 60 * MB), "{push:?}");
+    }
+}
+
 #[test]
 fn not_knowing_how_much_it_pushes_for_a_deadline() {
     let mut world = World::new(by(100), None);
@@ -214,7 +281,9 @@ fn not_knowing_how_much_it_pushes_for_a_deadline() {
     assert!(course.left.is_some_and(|left| left < Nanos::from_secs(10)), "{course:?}");
     let course = world.run(10, 100 * MB, 100 * MB);
     assert_eq!((course.push, course.left, course.needed), (push, None, None));
-    // Others are guarded all the same.
+    // Others are guarded all the same, if that is asked for.
+    let goals = Goals { guarded: true, ..by(1_000) };
+    let mut world = World::new(goals, None);
     world.late = 50;
     assert!(world.run(30, MB, 100 * MB).push.rate.is_some_and(|rate| rate.0 < 50 * MB));
 }
@@ -284,11 +353,15 @@ fn odd_ticks_do_no_harm() {
         };
         let mut controller = Controller::new(goals);
         for _ in 0..200 {
+            let mut nanos = || Nanos(draw(50));
+            let (p50, p99, max) = (nanos(), nanos(), nanos());
+            let times = [OthersTimes { count: draw(64), p50, p99, max }];
             let seen = Seen {
                 moved: Bytes(draw(60)),
                 expected: (draw(2) > 0).then(|| Bytes(draw(60))),
                 others_count: draw(64),
                 late_count: draw(63),
+                times: &times,
                 is_blind: draw(3) == 0,
             };
             let course = controller.tick(Instant(draw(50)), &seen);

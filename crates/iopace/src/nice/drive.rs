@@ -1,14 +1,14 @@
 //! The loop: looks at the program, asks the controller, and gives the program what it says.
 
 use super::cgroup::Cgroup;
-use super::mounts::{Mounts, Others};
+use super::mounts::Mounts;
 use super::priorities::Priorities;
 use super::progress::NiceProgress;
 use super::{left_until, name_of};
 use crate::cli::NiceArgs;
 use crate::output::{note, note_over};
 use crate::units::{size, time};
-use iopace_core::goal::{Controller, Course, Goals, Push, Seen};
+use iopace_core::goal::{Controller, Course, Goals, OthersTimes, Push, Seen};
 use iopace_core::group::{Class, Weight};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
@@ -144,11 +144,13 @@ impl<'a> NiceDrive<'a> {
         let others = self.others();
         let is_blind = others.is_none();
         let others = others.unwrap_or_default();
+        let late = |goal| others.iter().map(|times| times.late_count(goal)).sum();
         let seen = Seen {
             moved: self.moved(),
             expected: self.expected,
-            others_count: others.count,
-            late_count: others.late_count,
+            others_count: others.iter().map(|times| times.count).sum(),
+            late_count: self.keep_p99.map_or(0, late),
+            times: &others,
             is_blind,
         };
         if let Some(at) = &self.at {
@@ -177,13 +179,10 @@ impl<'a> NiceDrive<'a> {
 
     /// Requests of others in the mounts; `None` where they cannot be seen, or are of no interest: a
     /// deadline has the program wait for them only in the mounts that it uses.
-    fn others(&self) -> Option<Others> {
+    fn others(&self) -> Option<Vec<OthersTimes>> {
         let mounts = &self.means.mounts;
-        match self.keep_p99 {
-            Some(goal) => mounts.others(goal),
-            None if self.has_deadline && mounts.has_group() => mounts.others(Nanos(u64::MAX)),
-            None => None,
-        }
+        let is_asked = self.keep_p99.is_some() || (self.has_deadline && mounts.has_group());
+        is_asked.then(|| mounts.others()).flatten()
     }
 
     /// What it has moved: of reading and writing the one that is more, which for a copy is its

@@ -11,7 +11,7 @@
 
 use crate::output::note;
 use crate::paths::controls;
-use iopace_core::goal::Push;
+use iopace_core::goal::{OthersTimes, Push};
 use iopace_core::group::Class;
 use iopace_core::time::Nanos;
 use iopace_daemon::ProcessFamily;
@@ -39,14 +39,6 @@ struct Daemon {
     moved: BTreeSet<u32>,
     /// It was told that something is refused there.
     is_told: bool,
-}
-
-/// Requests of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Others {
-    pub(super) count: u64,
-    /// Those that took longer than the goal.
-    pub(super) late_count: u64,
 }
 
 impl Mounts {
@@ -109,13 +101,13 @@ impl Mounts {
         self.daemons.values().any(|daemon| daemon.group.is_some())
     }
 
-    /// What the others did in the mounts in the last second, of those that did most; `None` if a
-    /// daemon does not say it.
-    pub(super) fn others(&self, goal: Nanos) -> Option<Others> {
+    /// How long requests of others in the mounts took in the last second, by task, of those that
+    /// did most; `None` if a daemon does not say it.
+    pub(super) fn others(&self) -> Option<Vec<OthersTimes>> {
         if self.daemons.is_empty() {
             return None;
         }
-        let mut others = Others::default();
+        let mut others = Vec::new();
         for daemon in self.daemons.values() {
             let live = daemon.client.live().ok()?;
             let own = daemon.group.as_ref().map(|(group, _)| group.as_str());
@@ -127,9 +119,7 @@ impl Mounts {
             let devices = devices.filter(|device| daemon.has_device(&device.device));
             for task in devices.flat_map(|device| &device.tasks) {
                 if !is_own(&task.group) {
-                    let latency = &task.activity.latency;
-                    others.count += latency.count;
-                    others.late_count += late_count(latency, goal);
+                    others.push(times(&task.activity.latency));
                 }
             }
         }
@@ -292,13 +282,10 @@ pub(super) fn group_name(program: &str) -> String {
     program.chars().take(32).map(|c| if is_fit(c) { c } else { '_' }).collect()
 }
 
-/// How many of those requests took longer than the goal, as far as two quantiles say it.
-fn late_count(latency: &TimesReport, goal: Nanos) -> u64 {
-    match latency {
-        TimesReport { p50_ns, count, .. } if *p50_ns > goal.0 => count.div_ceil(2),
-        TimesReport { p99_ns, count, .. } if *p99_ns > goal.0 => count.div_ceil(50),
-        _ => 0,
-    }
+/// The same for the controller.
+fn times(latency: &TimesReport) -> OthersTimes {
+    let TimesReport { count, p50_ns, p99_ns, max_ns, .. } = *latency;
+    OthersTimes { count, p50: Nanos(p50_ns), p99: Nanos(p99_ns), max: Nanos(max_ns) }
 }
 
 #[cfg(test)]
@@ -328,12 +315,5 @@ mod tests {
             (base_of("/a/rt"), base_of("/a/be7"), base_of("/a/be8")),
             ("/a", "/a", "/a/be8")
         );
-    }
-
-    #[test]
-    fn quantiles_say_how_many_are_late() {
-        let latency = TimesReport { count: 300, mean_ns: 0, p50_ns: 5, p99_ns: 20, max_ns: 50 };
-        let late = |goal| late_count(&latency, Nanos(goal));
-        assert_eq!((late(4), late(10), late(20)), (150, 6, 0));
     }
 }
