@@ -96,9 +96,14 @@ impl Meter {
         self.kept = self.kept.max(TURN_MAX);
     }
 
+    /// What was admitted is paid for up to there at most.
+    pub fn owe_until(&mut self, at: Instant) {
+        self.clock = self.clock.min(at);
+    }
+
     /// What is owed beyond the burst is forgotten.
     pub fn forgive(&mut self, now: Instant) {
-        self.clock = self.clock.min(now + self.tolerance);
+        self.owe_until(now + self.tolerance);
     }
 
     /// Charges what passes now: so many bytes or operations.

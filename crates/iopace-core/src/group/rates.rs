@@ -32,6 +32,12 @@ enum Unit {
 /// For so long after a buffered write it is expected that there are more: a turn of write-back.
 const SHARED: Nanos = Nanos::from_secs(1);
 
+/// Service beyond a guarantee is charged to the clock of the guarantee for this long at most: a
+/// group that had the disk for itself for an hour is owed its guarantee as soon as another one
+/// comes. With none of it (mClock) a group could have up to its guarantee and its share for a
+/// moment.
+const SURPLUS_MAX: Nanos = Nanos::from_millis(100);
+
 /// One rate of a group, as a limit or as a guarantee.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupRate {
@@ -128,6 +134,15 @@ impl GroupRate {
         }
         self.meter.charge(now, amount);
         amount
+    }
+
+    /// Charges a guarantee with what is served.
+    pub(crate) fn serve(&mut self, now: Instant, lane: Lane, bytes: u64) {
+        let before = self.meter.opens();
+        self.charge(now, lane, bytes, None);
+        if before > now {
+            self.meter.owe_until(before.max(now + SURPLUS_MAX));
+        }
     }
 
     /// Adds what a request was charged: with a burst there are two rates of a kind.
@@ -293,6 +308,27 @@ pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<GroupRate> {
 mod tests {
     use super::*;
     use crate::group::LimitsEnd;
+
+    #[test]
+    fn what_a_group_has_beyond_its_guarantee_is_soon_forgotten() {
+        let riops = NonZeroU64::new(1_000);
+        let mut rates = guarantee_rates(Instant(0), &Rates { riops, ..Rates::default() });
+        let rate = &mut rates[0];
+        // Twice as much as is guaranteed, for a minute.
+        for at in 0..120_000u64 {
+            rate.serve(Instant(at * 500_000), Lane::Read, 4_096);
+        }
+        let now = Instant(60_000_000_000);
+        assert!(rate.opens() <= now + SURPLUS_MAX, "{:?}", rate.opens());
+        // Whoever is served as soon as he is owed something has the whole rate, and no more.
+        let (mut at, mut served) = (rate.opens(), 0);
+        let end = at + Nanos::from_secs(10);
+        while at < end {
+            rate.serve(at, Lane::Read, 4_096);
+            (at, served) = (rate.opens(), served + 1);
+        }
+        assert_eq!(served, 10_000);
+    }
 
     fn opens(rates: &[GroupRate]) -> Instant {
         rates.iter().map(GroupRate::opens).max().expect("there is one")

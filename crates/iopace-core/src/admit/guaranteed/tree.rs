@@ -79,7 +79,7 @@ impl GuaranteedSlots {
         for id in groups.chain(group, SettingKind::Guarantee) {
             let node = self.node(id);
             reserved |= node.owed(lane) <= now;
-            node.guarantees.iter_mut().for_each(|rate| _ = rate.charge(now, lane, bytes, None));
+            node.guarantees.iter_mut().for_each(|rate| rate.serve(now, lane, bytes));
         }
         for id in groups.chain(group, SettingKind::Limit) {
             let limits = &mut self.node(id).limits;

@@ -1,8 +1,9 @@
 //! Guarantees (`io.min`): groups that are behind their guaranteed rate go before what weights say.
 //!
 //! Stage admit sees to it that such a group gets its slots; here it is served. Each such group
-//! has a clock per rate, pushed forward by everything that is served in it, whoever decided on it;
-//! while the clock is behind the present something is owed.
+//! has a clock per rate, pushed forward by everything that is served in it, whoever decided on it,
+//! but by what it has beyond the rate not far ([`GroupRate::serve`]); while the clock is behind the
+//! present something is owed.
 
 use crate::group::Rates;
 use crate::group::rates::{GroupRate, guarantee_rates, set_rates};
@@ -86,7 +87,7 @@ impl Guarantees {
         while id != GroupId::ROOT {
             if let Some(guarantee) = self.states[id].as_deref_mut() {
                 let rates = guarantee.rates.iter_mut();
-                rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
+                rates.for_each(|rate| rate.serve(now, lane, bytes.get()));
             }
             id = parent(id);
         }
