@@ -5,7 +5,9 @@
 //!
 //! # What goes where
 //! - An unbuffered request goes to the engine as it is.
-//! - A buffered read that hits is finished at once; a miss goes to the engine and fills the cache.
+//! - A buffered read that hits is finished at once, unless a limit (of any kind, as with a file)
+//!   holds for its group: then it goes to the engine, which lets it through as the limit says, and
+//!   the cache has it instead of the disk. A miss goes to the engine and fills the cache.
 //! - A buffered write passes stage pace, portion by portion, and is in the cache then. A write with
 //!   FUA goes through the engine to the medium.
 //! - Write-back is the engine's: it says what it starts and which pages are clean.
@@ -21,10 +23,11 @@ use crate::disk::{Command, Disk};
 use crate::page_cache::{Lookup, PageCache, PageCacheConfig};
 use crate::pump::{Backend, End, Pump};
 use iopace_core::engine::{Config, Input, Resume, Start};
+use iopace_core::group::table::Groups;
 use iopace_core::request::{Area, Cover, DiskError, Extent, Op, Outcome, RequestId, Submit, Tag};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 
 mod joined;
@@ -73,6 +76,11 @@ pub struct Modelled<R> {
     commands: VecDeque<(Instant, Option<RequestId>)>,
     first_command: u64,
     joined: Joined,
+    /// Reads that hit, and are with the engine because of a limit, by their tags: whether the cache
+    /// has served them.
+    hits: BTreeMap<u64, bool>,
+    /// Those of them that the engine has started.
+    served: VecDeque<RequestId>,
     /// In this drain the disk had nothing, and nothing was given to it since.
     is_drained: bool,
     requests: PhantomData<fn(R)>,
@@ -94,6 +102,8 @@ impl<R: Asked> Modelled<R> {
             commands: VecDeque::new(),
             first_command: 0,
             joined: Joined::default(),
+            hits: BTreeMap::new(),
+            served: VecDeque::new(),
             is_drained: false,
             requests: PhantomData,
         };
@@ -129,6 +139,15 @@ impl<R: Asked> Modelled<R> {
         id
     }
 
+    /// Whether the cache serves a read that hit when it came, and waited for a limit since.
+    fn hits_still(&mut self, start: &Start) -> bool {
+        let (Some(served), Some(cache)) = (self.hits.get_mut(&start.tag.0), &mut self.cache) else {
+            return false;
+        };
+        *served = cache.read(start.extent) == Lookup::Hit;
+        *served
+    }
+
     /// A completion of the disk, or a command that it has lost.
     #[inline(never)]
     fn ended_at_disk(&mut self, now: Instant) -> Option<(RequestId, Outcome)> {
@@ -156,7 +175,7 @@ impl<R: Asked> Backend for Modelled<R> {
     type Request = R;
     type Outside = Vec<(R, End)>;
 
-    fn arrive(&mut self, tag: Tag, request: &R) -> Option<Input> {
+    fn arrive(&mut self, tag: Tag, request: &R, groups: &Groups) -> Option<Input> {
         let Io { submit, buffered } = request.io();
         let submit = Submit { tag, ..submit };
         let Submit { task, group, op, extent, fua, .. } = submit;
@@ -166,6 +185,10 @@ impl<R: Asked> Backend for Modelled<R> {
         match (op, self.cache.as_mut().filter(|_| buffered)) {
             (Op::Flush, _) => Some(Input::Flush(submit, request.cover())),
             (Op::Read | Op::Cache, Some(cache)) => match cache.read(extent) {
+                Lookup::Hit if groups.is_limited(group) => {
+                    self.hits.insert(tag.0, false);
+                    Some(Input::Submit(Submit { op: Op::Read, ..submit }))
+                }
                 Lookup::Hit => None,
                 Lookup::Miss(missing) => {
                     let extent = clamp(missing, self.disk.capacity(), extent);
@@ -187,8 +210,13 @@ impl<R: Asked> Backend for Modelled<R> {
         _ended: &mut Vec<(R, End)>,
     ) -> bool {
         let Start { op, mut extent, fua, .. } = start;
+        let is_single = !start.more && !self.joined.is_under_way();
+        if !start.write_back && is_single && self.hits_still(&start) {
+            self.served.push_back(start.id);
+            return true;
+        }
         let id = self.first_command + self.commands.len() as u64;
-        if start.more || self.joined.is_under_way() {
+        if !is_single {
             match self.joined.part(id, &start) {
                 Some(whole) => extent = whole,
                 None => return true,
@@ -216,6 +244,10 @@ impl<R: Asked> Backend for Modelled<R> {
         ended.push((request, end));
     }
 
+    fn was_cached(&mut self, tag: Tag) -> bool {
+        self.hits.remove(&tag.0).unwrap_or(false)
+    }
+
     fn cleaned(&mut self, area: Area) {
         if let Some(cache) = &mut self.cache {
             cache.cleaned(area.extent);
@@ -234,6 +266,9 @@ impl<R: Asked> Backend for Modelled<R> {
 
     #[inline]
     fn completed(&mut self, now: Instant) -> Option<(RequestId, Outcome)> {
+        if let Some(id) = self.served.pop_front() {
+            return Some((id, Outcome::Ok));
+        }
         if self.is_drained { None } else { self.ended_at_disk(now) }
     }
 

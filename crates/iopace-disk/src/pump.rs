@@ -10,6 +10,7 @@
 use iopace_core::engine::{
     Config, Control, ControlError, Engine, Input, Output, Resume, Start, WriteId,
 };
+use iopace_core::group::table::Groups;
 use iopace_core::request::{
     Area, DiskError, Extent, GroupId, Outcome, RequestId, StageTimes, Tag, TaskId,
 };
@@ -26,8 +27,8 @@ pub trait Backend {
     type Outside;
 
     /// A request comes under this tag: the input for the engine, or `None` if the request has ended
-    /// well without it.
-    fn arrive(&mut self, tag: Tag, request: &Self::Request) -> Option<Input>;
+    /// well without it. `groups` are those that the engine knows.
+    fn arrive(&mut self, tag: Tag, request: &Self::Request, groups: &Groups) -> Option<Input>;
 
     /// The engine starts a request, or write-back if there is none. False if the request must not
     /// be carried out any more: it fails then.
@@ -56,6 +57,11 @@ pub trait Backend {
 
     /// The content of the area is void.
     fn void(&mut self, _area: Area) {}
+
+    /// Whether the page cache has served a request that the engine has ended.
+    fn was_cached(&mut self, _tag: Tag) -> bool {
+        false
+    }
 
     /// Most requests that the disk holds.
     fn depth(&self) -> u32 {
@@ -124,7 +130,7 @@ impl<B: Backend> Pump<B> {
     pub fn submit(&mut self, now: Instant, request: B::Request, outside: &mut B::Outside) {
         let place = self.requests.vacant_entry();
         let tag = Tag(place.key() as u64);
-        match self.backend.arrive(tag, place.insert(request)) {
+        match self.backend.arrive(tag, place.insert(request), self.engine.groups()) {
             Some(input) => self.engine.handle(now, input),
             None => self.end(tag, End::cached(StageTimes::default()), outside),
         }
@@ -222,7 +228,11 @@ impl<B: Backend> Pump<B> {
             }
             Output::Finish(finish) => {
                 let (outcome, times, extent) = (finish.outcome, finish.times, finish.extent);
-                self.end(finish.tag, End { outcome, times, extent, cached: false }, outside);
+                let end = match self.backend.was_cached(finish.tag) {
+                    true => End::cached(times),
+                    false => End { outcome, times, extent, cached: false },
+                };
+                self.end(finish.tag, end, outside);
             }
             Output::Resume(resume) => {
                 let Resume { id, tag, last, waited, .. } = resume;

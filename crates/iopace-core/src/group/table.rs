@@ -251,6 +251,11 @@ impl Groups {
         })
     }
 
+    /// Whether the group or one above it has a limit.
+    pub fn is_limited(&self, id: GroupId) -> bool {
+        self.chain(id, SettingKind::Limit).next().is_some()
+    }
+
     /// The groups right below one.
     pub fn children(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         let known = (1..self.end()).map(GroupId).filter(|id| self.knows(*id));

@@ -69,7 +69,8 @@ impl BaseLatency {
         let was_alone = self.is_alone && self.in_flight == 1;
         self.in_flight = self.in_flight.saturating_sub(1);
         self.is_alone = false;
-        if !done.ok || done.extent.is_empty() {
+        // What took no time was at no disk: memory has served it.
+        if !done.ok || done.extent.is_empty() || now <= done.started {
             return None;
         }
         let class = &mut self.classes[index(done)];

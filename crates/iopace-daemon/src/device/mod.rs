@@ -132,6 +132,8 @@ pub struct DeviceStatus {
     pub memory: Option<MemoryStatus>,
     /// How stage window stands.
     pub window: window::WindowPicture,
+    /// Whether its window is a share of the queue of a volume of several hosts.
+    pub has_host_share: bool,
     /// The connection to its disk, if another server has it.
     pub remote: Option<RemoteStatus>,
 }

@@ -346,6 +346,7 @@ impl<D: Behind> Device for D {
             failed: inner.events.failed_scheduler(),
             memory: (!shell.info.direct).then(|| MemoryStatus::of(engine, inner.thresholds)),
             window: engine.window_picture(),
+            has_host_share: engine.queue_totals().is_some(),
             remote: self.remote().map(RemoteDisk::status),
         }
     }

@@ -1,13 +1,16 @@
 use super::*;
 use crate::disk::{Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
+use crate::null::Null;
 use crate::presets;
 use crate::scripted::{Scripted, ScriptedStep};
 use iopace_core::engine::Control;
+use iopace_core::group::{Limits, Rates, Settings};
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::sched::{self, fifo};
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 /// A disk with a volatile cache that takes a pseudo-random time and may fail or lose commands.
 #[derive(Debug)]
@@ -364,4 +367,25 @@ fn all_parts_of_a_command_end_as_it_does() {
     let (_, ended, at) = adjoining(Bytes::from_kib(512), vec![lost]);
     assert!(ended.len() == 8 && ended.iter().all(|(_, end)| end.outcome == failed));
     assert_eq!(at, Instant(5) + COMMAND_TIMEOUT);
+}
+
+#[test]
+fn a_limit_holds_for_what_the_cache_serves() {
+    let mut machine = machine(Box::new(Null::new(Bytes::from_mib(64), 32)), true);
+    let all = Extent::new(Bytes(0), Bytes(64 * 4096)).expect("small");
+    machine.backend_mut().warm(all);
+    let sustained = Rates { riops: NonZeroU64::new(100), ..Rates::default() };
+    let max = Limits { sustained, ..Limits::default() };
+    let settings = Settings { max, ..Settings::default() };
+    let root = Control::SetGroup(GroupId::ROOT, GroupId::ROOT, settings);
+    machine.control(Instant::ZERO, root).expect("taken");
+    let mut ended = Ended::new();
+    for tag in 0..50 {
+        let submit = submit(tag, Op::Read, tag * 4096, 4096);
+        machine.submit(Instant::ZERO, Io { submit, buffered: true }, &mut ended);
+    }
+    let end = run_until_idle(&mut machine, Instant::ZERO, &mut ended);
+    assert_eq!(ended.len(), 50);
+    assert!((480..=500).contains(&(end.0 / 1_000_000)), "{end:?}");
+    assert_eq!(machine.backend().disk().stats().commands_count, 0, "the disk has read nothing");
 }

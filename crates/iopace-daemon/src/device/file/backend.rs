@@ -8,6 +8,7 @@ use crate::io::IoDone;
 use crate::io::target::Target;
 use crate::job::{Job, disk_error};
 use iopace_core::engine::{Input, Resume, Start};
+use iopace_core::group::table::Groups;
 use iopace_core::request::{Op, Outcome, Tag};
 use iopace_core::time::{Instant, Nanos};
 use iopace_disk::pump::{Backend, End};
@@ -45,7 +46,7 @@ impl Backend for RealDisk {
     type Request = Job;
     type Outside = Drained;
 
-    fn arrive(&mut self, tag: Tag, job: &Job) -> Option<Input> {
+    fn arrive(&mut self, tag: Tag, job: &Job, _groups: &Groups) -> Option<Input> {
         Some(job.input(tag, self.buffered))
     }
 
