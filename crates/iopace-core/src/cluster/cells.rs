@@ -44,6 +44,8 @@ fn added(alike: &[GroupDemand]) -> GroupDemand {
         tasks_count,
         used: Allowance(sum(|one| one.used.0)),
         wanted: Allowance(sum(|one| one.wanted.0)),
+        // A host's guarantee is of no use to another one.
+        least: Allowance(sum(|one| one.least.0.min(one.wanted.0))),
         ..alike[0]
     }
 }
@@ -74,6 +76,7 @@ mod tests {
                 tasks_count: tasks_count as u32,
                 used: Allowance(used),
                 wanted: Allowance(wanted),
+                least: Allowance(0),
             };
             let some = done / 50;
             let first = group(at, some, if little { some } else { u64::MAX }, 1 + below(4));

@@ -25,6 +25,17 @@ pub struct GroupDemand {
     pub used: Allowance,
     /// The amount that it would use in a second if it had all; `u64::MAX` if that is not known.
     pub wanted: Allowance,
+    /// The amount in a second that its guarantee is here: it has that before weights count.
+    pub least: Allowance,
+}
+
+impl GroupDemand {
+    fn is_news(&self, published: &GroupDemand) -> bool {
+        let key = |group: &GroupDemand| (group.group, group.weight, group.tasks_count);
+        let amounts = |group: &GroupDemand| [group.used.0, group.wanted.0, group.least.0];
+        key(self) != key(published)
+            || amounts(published).into_iter().zip(amounts(self)).any(differs)
+    }
 }
 
 /// A host as others see it: made by [`DemandMeter::look`].
@@ -50,12 +61,16 @@ impl HostRecord {
         Some(Nanos(scaled(self.in_flight.0, 1_000_000_000, rate)))
     }
 
-    /// Whether the others have to know of it before the next look is due: a group wants all there
-    /// is and did not, or the other way round, or the groups are others. Not sooner than
-    /// [`NEWS_LEAST`] after the record before.
+    /// Whether others have to be told of it: something that goes into the parts of all has changed
+    /// by more than a [`NEWS_PART`]th since `published`, or the groups are others.
     pub fn is_news(&self, published: &HostRecord) -> bool {
-        let key = |group: &GroupDemand| (group.group, group.weight, group.wanted.0 == u64::MAX);
-        !self.groups.iter().map(key).eq(published.groups.iter().map(key))
+        let queue = |record: &HostRecord| [record.window.0, record.in_flight.0, record.done.0];
+        let has_moved = queue(published).into_iter().zip(queue(self)).any(differs);
+        let groups = published.groups.iter().zip(&self.groups);
+        has_moved
+            || self.alone != published.alone
+            || self.groups.len() != published.groups.len()
+            || groups.into_iter().any(|(was, is)| is.is_news(was))
     }
 
     /// The amount that it had in a second lately.
@@ -69,8 +84,28 @@ impl HostRecord {
     }
 }
 
-/// A host looks at its engine so often, and publishes no record sooner after another.
-pub const NEWS_LEAST: Nanos = Nanos::from_millis(250);
+/// A change by less than this part is not told to others: it would move no share by more than that,
+/// and amounts that are measured over a look differ by as much from look to look.
+pub const NEWS_PART: u64 = 32;
+
+fn differs((was, is): (u64, u64)) -> bool {
+    is.abs_diff(was) > is.max(was) / NEWS_PART
+}
+
+/// Shortest time between two looks of a host at the records of all.
+const LOOK_LEAST: Nanos = Nanos::from_millis(250);
+
+/// And so much for each record: a record is some 250 bytes, so that no host reads more than
+/// 32 KiB/s, whatever their number.
+const LOOK_PER_RECORD: Nanos = Nanos::from_millis(8);
+
+/// A session of the store lasts for several looks, however many records there are.
+const LOOK_MOST: Nanos = Nanos::from_millis(1_500);
+
+/// The time between two looks of a host at a store with so many records.
+pub fn look_period(records_count: u64) -> Nanos {
+    LOOK_LEAST.max(LOOK_PER_RECORD.times(records_count)).min(LOOK_MOST)
+}
 
 /// So many bytes of a request cost as much as a request of no bytes: a flash disk moves them in ten
 /// times, a disk with a head in an eighth of what a command takes it.
@@ -106,6 +141,8 @@ pub struct HostGroup {
     pub tasks_count: u32,
     /// The most that its limits let it use in a second, as [`cost`] counts; none: there are none.
     pub most: Option<Allowance>,
+    /// See [`GroupDemand::least`].
+    pub least: Allowance,
     /// Its use since the beginning.
     pub since_start: GroupUse,
 }
@@ -208,9 +245,10 @@ fn demand(group: &HostGroup, seen: &MeteredGroup) -> GroupDemand {
         true => u64::MAX,
         false => scaled(used, 1_000_000_000, 1_000_000_000 - waits),
     };
-    let HostGroup { group, weight, tasks_count, most, .. } = *group;
+    let HostGroup { group, weight, tasks_count, most, least, .. } = *group;
     let wanted = most.map_or(wanted, |most| wanted.min(most.0)).max(used);
-    GroupDemand { group, weight, tasks_count, used: Allowance(used), wanted: Allowance(wanted) }
+    let (used, wanted) = (Allowance(used), Allowance(wanted));
+    GroupDemand { group, weight, tasks_count, used, wanted, least }
 }
 
 #[cfg(test)]
@@ -223,6 +261,7 @@ mod tests {
             weight: Weight::DEFAULT,
             tasks_count: 2,
             most: None,
+            least: Allowance(0),
             since_start: GroupUse {
                 cost: RequestCost(cost),
                 waited: Nanos::from_millis(waited_ms),
@@ -266,12 +305,34 @@ mod tests {
     #[test]
     fn who_waits_nearly_always_wants_all_or_its_limit() {
         assert!(record(990, None).is_backlogged());
-        assert!(record(990, None).is_news(&record(500, None)));
-        assert!(!record(400, None).is_news(&record(500, None)));
         let limited = record(990, Some(Allowance(150_000)));
         assert_eq!(limited.groups[0].wanted, Allowance(150_000));
         let beyond = record(990, Some(Allowance(5)));
         assert_eq!(beyond.groups[0].wanted, beyond.groups[0].used);
+    }
+
+    #[test]
+    fn others_are_told_of_a_change_by_a_thirty_second() {
+        let before = record(500, None);
+        assert!(!before.is_news(&before));
+        let changed = |change: fn(&mut HostRecord)| {
+            let mut record = before.clone();
+            change(&mut record);
+            record.is_news(&before)
+        };
+        assert!(!changed(|record| record.in_flight.0 += record.in_flight.0 / 40));
+        assert!(changed(|record| record.in_flight.0 += record.in_flight.0 / 20));
+        assert!(changed(|record| record.alone = None));
+        assert!(changed(|record| record.groups[0].tasks_count += 1));
+        assert!(changed(|record| record.groups[0].wanted = Allowance(u64::MAX)));
+        assert!(!changed(|record| record.groups[0].used.0 -= record.groups[0].used.0 / 40));
+        assert!(changed(|record| record.groups.clear()));
+    }
+
+    #[test]
+    fn looks_are_rarer_with_more_records_but_sessions_last() {
+        let looks = [1, 31, 32, 64, 1_000].map(|count| look_period(count).0 / 1_000_000);
+        assert_eq!(looks, [250, 250, 256, 512, 1_500]);
     }
 
     #[test]

@@ -116,6 +116,8 @@ pub struct Holder {
     lost: Option<Option<Revision>>,
     /// The limit was lowered: no more than this is used, and the record has to say so.
     most: Option<Allowance>,
+    /// A raise was refused that went by what was seen as of then.
+    refused: Option<Revision>,
 }
 
 impl Holder {
@@ -130,6 +132,7 @@ impl Holder {
             sequence: 0,
             lost: None,
             most: None,
+            refused: None,
         }
     }
 
@@ -192,6 +195,7 @@ impl Holder {
     /// The store does not know the session any more.
     pub fn forget(&mut self) {
         (self.session, self.granted, self.asked) = (None, Allowance(0), None);
+        self.refused = None;
         // A session that begins later is granted by the terms as they are.
         self.most = None;
         // A record may be there still, and writes of the session before find no session any more.
@@ -236,8 +240,10 @@ impl Holder {
             return self.ask(write(self.granted, None));
         }
         self.granted = self.granted.max(Allowance(wanted).min(held));
-        // The host's own last change is one that has to be seen, too.
-        let is_new = own.is_none_or(|own| seen.at >= own);
+        // The host's own last change is one that has to be seen, too; and what was refused would be
+        // again.
+        let is_new = own.is_none_or(|own| seen.at >= own)
+            && self.refused.is_none_or(|refused| seen.at > refused);
         let is_worth = wanted > held.0.saturating_add(worth);
         if is_worth && is_new { self.ask(write(Allowance(wanted), Some(seen.at))) } else { None }
     }
@@ -276,7 +282,15 @@ impl Holder {
                 self.stored = Stored::Unknown;
                 self.lost = Some(write.own);
             }
-            (_, Answer::Stands(record)) => self.stands(record),
+            (asked, Answer::Stands(record)) => {
+                // The own record is as it was: so another one has changed.
+                if let Question::Write(GrantWrite { own, all: Some(all), .. }) = asked
+                    && record.map(|record| record.changed) == own
+                {
+                    self.refused = Some(all);
+                }
+                self.stands(record);
+            }
             (Question::Look, _) => {}
         }
     }

@@ -3,9 +3,9 @@
 //!
 //! # Weights
 //! A few times a second each host
-//! 1. makes a record of what its engine has counted ([`DemandMeter::look`]) and publishes it, if a
-//!    look is due or it is news ([`HostRecord::is_news`]);
-//! 2. reads the records of all hosts and computes its part ([`own_part`]);
+//! 1. makes a record of what its engine has counted ([`DemandMeter::look`]), reads the records of
+//!    all hosts, and publishes its own, if it is news ([`HostRecord::is_news`]);
+//! 2. computes its part from the records of all ([`own_part`]);
 //! 3. tells its engine the share ([`crate::engine::Control::HostShare`]) and its scheduler the
 //!    weights ([`crate::engine::Control::SetGroup`]).
 //!
@@ -63,8 +63,8 @@ mod weights;
 
 pub use cells::merged;
 pub use demand::{
-    ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, NEWS_LEAST,
-    RequestCost, cost,
+    ClusterGroup, DemandMeter, GroupDemand, GroupUse, HostGroup, HostRecord, NEWS_PART,
+    RequestCost, cost, look_period,
 };
 pub use holder::{Answer, GrantRecord, GrantWrite, Holder, Question, SeenGrants};
 pub use queue::{OwnPart, QueueTerms, own_part};

@@ -111,8 +111,8 @@ fn wants_all(host: &mut HostRecord) {
     }
     if host.groups.is_empty() {
         let (group, weight) = (ClusterGroup(u32::MAX), Weight::DEFAULT);
-        let (used, wanted) = (Allowance(0), Allowance(0));
-        host.groups.push(GroupDemand { group, weight, tasks_count: 1, used, wanted });
+        let [used, wanted, least] = [Allowance(0); 3];
+        host.groups.push(GroupDemand { group, weight, tasks_count: 1, used, wanted, least });
     }
     host.groups.iter_mut().for_each(|group| group.wanted = Allowance(u64::MAX));
 }
@@ -163,10 +163,11 @@ impl HostSums {
 
 /// The queue is longer if the host to which least is due, of those that want more than they have,
 /// had less than one request in it. This goes by dues alone, as what a host needs is known less
-/// well when loads have just changed.
+/// well when loads have just changed. Nothing is due to a host beside guarantees for all there is.
 fn longer(line: u64, hosts: &[HostRecord], dues: &[u64], all_dues: u64) -> u64 {
     let backlogged = hosts.iter().zip(dues).filter(|(host, _)| host.is_backlogged());
-    let Some(least) = backlogged.map(|(_, due)| *due).min() else { return line };
+    let dues = backlogged.map(|(_, due)| *due).filter(|due| *due > 0);
+    let Some(least) = dues.min() else { return line };
     let wanted = scaled(WindowSize::ONE.0, all_dues, least);
     line.max(wanted.min(line.saturating_mul(LONGER_TIMES)))
 }
@@ -202,6 +203,7 @@ mod tests {
                 tasks_count: 1,
                 used: Allowance(done),
                 wanted: Allowance(if is_held { u64::MAX } else { done }),
+                least: Allowance(0),
             };
             HostRecord {
                 window: WindowSize(host.window),

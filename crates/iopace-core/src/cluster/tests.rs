@@ -103,6 +103,18 @@ fn no_more_is_asked_for_than_is_free() {
 }
 
 #[test]
+fn a_raise_that_was_refused_waits_for_a_newer_look() {
+    let mut holder = granted();
+    let (number, _) = write(holder.wish(at(10), Allowance(800), seen(3, 0)));
+    let (changed, session, grant) = (Revision(3), SessionId(7), Allowance(500));
+    let record = GrantRecord { changed, session, grant };
+    holder.answered(number, Answer::Stands(Some(record)));
+    assert_eq!(holder.wish(at(20), Allowance(800), seen(3, 0)), None, "it would be again");
+    let (_, asked) = write(holder.wish(at(30), Allowance(800), seen(4, 100)));
+    assert_eq!((asked.grant, asked.all), (Allowance(800), Some(Revision(4))));
+}
+
+#[test]
 fn a_write_that_was_lost_fails_before_more_is_used() {
     let mut holder = granted();
     let (number, _) = write(holder.wish(at(10), Allowance(100), seen(3, 0)));
@@ -201,7 +213,7 @@ fn a_record_that_somebody_else_has_changed_is_not_used() {
 
 #[test]
 fn shares_are_by_weight_and_demand_and_add_up() {
-    let demand = |wanted, weight| Demand { wanted: Allowance(wanted), weight };
+    let demand = |wanted, weight| Demand { wanted: Allowance(wanted), weight, ..Demand::default() };
     let of = |demands: &[(u64, u32)]| {
         let demands: Vec<Demand> = demands.iter().map(|(wanted, w)| demand(*wanted, *w)).collect();
         shares(Allowance(1_200), &demands).into_iter().map(|share| share.0).collect::<Vec<u64>>()

@@ -4,7 +4,8 @@
 //! The amount that all hosts together get is shared twice, each time by weight and so that nobody
 //! has more than he wants as long as another one wants it ([`shares`]): among the groups, by their
 //! weights and the sums of what they want; then the share of each group among its hosts, by the
-//! number of its tasks there. A host is due the sum over its groups.
+//! number of its tasks there. What is guaranteed to a group on a host it has before that. A host is
+//! due the sum over its groups.
 //! ```text
 //!              all ─┬─ group "db"  ─┬─ host A (3 tasks)   A is due 3/4 of the share of db
 //!                   │               └─ host B (1 task)
@@ -79,12 +80,16 @@ pub(super) fn dues(hosts: &[HostRecord], own: usize) -> Dues {
 fn of_group(members: &[Member]) -> Demand {
     let wanted = members.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.wanted.0));
     let weight = members.iter().map(|(_, one)| one.weight.get()).max();
-    Demand { wanted: Allowance(wanted), weight: weight.unwrap_or_default() }
+    // A host's guarantee is of no use to another one that wants more than its own.
+    let least = |one: &GroupDemand| one.least.0.min(one.wanted.0);
+    let least = members.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(least(one)));
+    let weight = weight.unwrap_or_default();
+    Demand { wanted: Allowance(wanted), least: Allowance(least), weight }
 }
 
 /// How a group stands on one host.
 fn of_host(member: &GroupDemand) -> Demand {
-    Demand { wanted: member.wanted, weight: member.tasks_count.max(1) }
+    Demand { wanted: member.wanted, least: member.least, weight: member.tasks_count.max(1) }
 }
 
 /// The host's part of a group's weight, in 2^20ths.
@@ -125,6 +130,7 @@ mod tests {
                 tasks_count: *tasks_count,
                 used: Allowance(*used),
                 wanted: Allowance(*wanted),
+                least: Allowance(0),
             };
         HostRecord { groups: groups.iter().map(group).collect(), ..HostRecord::default() }
     }
@@ -156,6 +162,21 @@ mod tests {
         assert_eq!(weights, 1_200);
         assert!(dues[0].abs_diff(100) <= 1, "{dues:?}");
         assert!(dues[1].abs_diff(633) <= 1 && dues[2].abs_diff(1_267) <= 1, "{dues:?}");
+    }
+
+    #[test]
+    fn a_guarantee_goes_before_the_weights_of_other_hosts() {
+        let mut hosts = [
+            host(&[(1, 400, 8, 1_200, ALL)]),
+            host(&[(2, 100, 1, 200, ALL), (3, 100, 1, 100, ALL)]),
+        ];
+        hosts[1].groups[0].least = Allowance(500);
+        let Dues { hosts: dues, .. } = dues(&hosts, 1);
+        assert_eq!(dues, [800, 700], "500 are guaranteed, the rest is 4 to 1");
+        // What it does not want of it is others'.
+        hosts[1].groups[0].wanted = Allowance(250);
+        let Dues { hosts: dues, .. } = super::dues(&hosts, 1);
+        assert_eq!(dues, [1_000, 500]);
     }
 
     #[test]

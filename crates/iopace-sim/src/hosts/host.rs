@@ -1,17 +1,23 @@
 //! One host: its engine, its programs and its clock.
 
+use super::agent::{HostAgent, StoreKind};
 use super::setup::{Coordination, HostsSetup, Program};
+use super::store::{HostNews, StoreAnswer, StoreQuestion};
+use super::wishes::LimitWishes;
 use crate::random::Random;
 use iopace_core::cluster::{
-    ClusterGroup, DemandMeter, HostGroup, HostRecord, NEWS_LEAST, QueueTerms, own_part,
+    Allowance, ClusterGroup, DemandMeter, Holder, HostGroup, HostRecord, QueueTerms, look_period,
+    own_part,
 };
 use iopace_core::engine::{Config, Control, Engine, Input, Output, Start};
-use iopace_core::group::{Settings, Weight};
+use iopace_core::group::{Limits, LimitsEnd, Rates, Settings, Weight};
 use iopace_core::request::{Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::window::{self, HostShare};
+use std::mem::replace;
+use std::num::NonZeroU64;
 
 /// Most requests of a host at the array, whatever its window.
 const DEPTH_MAX: u32 = 256;
@@ -25,9 +31,10 @@ pub(super) struct HostClock {
 }
 
 impl HostClock {
-    /// Wrong by up to a thousandth, as no crystal is, and with any origin.
-    pub(super) fn draw(random: &mut Random) -> HostClock {
-        HostClock { origin: random.below(1 << 40), rate: random.between(999_000, 1_001_000) }
+    /// Of that rate, with any origin; or wrong by up to a thousandth, as no crystal is.
+    pub(super) fn draw(random: &mut Random, rate: Option<u64>) -> HostClock {
+        let (origin, drawn) = (random.below(1 << 40), random.between(999_000, 1_001_000));
+        HostClock { origin, rate: rate.unwrap_or(drawn) }
     }
 
     pub(super) fn at(self, now: Instant) -> Instant {
@@ -82,16 +89,21 @@ pub(super) struct SimHost {
     /// The groups that it has, by number, with the weight of each for its scheduler.
     groups: Vec<(u32, Weight, Weight)>,
     region: Extent,
-    terms: QueueTerms,
-    /// When it last published a record, and which.
-    published: (Instant, HostRecord),
-    is_coordinated: bool,
+    target: Option<Nanos>,
+    /// Its part in the stores, if it has one.
+    agent: Option<HostAgent>,
+    /// What the limit lets its groups have at present.
+    limits: Limits,
+    wishes: LimitWishes,
 }
 
 impl SimHost {
     /// The host of that number, whose programs read anywhere in that region.
     pub(super) fn new(setup: &HostsSetup, number: usize, region: Extent, seed: u64) -> SimHost {
-        let clock = HostClock::draw(&mut Random::new(seed, &format!("clock {number}")));
+        let clock = HostClock::draw(
+            &mut Random::new(seed, &format!("clock {number}")),
+            setup.clock_rates.map(|rates| rates.of_hosts),
+        );
         let runner = |(at, program): (usize, &Program)| Runner {
             program: program.clone(),
             random: Random::new(seed, &format!("program {number} {at}")),
@@ -104,6 +116,7 @@ impl SimHost {
         groups.dedup();
         let weight = |group: u32| Weight::new(setup.weights[group as usize]).unwrap_or_default();
         let has_groups = groups.len() > 1;
+        let agent = || HostAgent::new(number, setup.cell_of(number), setup.limit_terms());
         let groups = groups.into_iter().map(|at| (at, weight(at), weight(at))).collect();
         let mut host = SimHost {
             clock,
@@ -112,9 +125,10 @@ impl SimHost {
             runners,
             groups,
             region,
-            terms: QueueTerms { target: setup.target, look: setup.look() },
-            published: (Instant::ZERO, HostRecord::default()),
-            is_coordinated: setup.coordination == Coordination::Together,
+            target: setup.target,
+            agent: (setup.coordination == Coordination::Together).then(agent),
+            limits: Limits::default(),
+            wishes: LimitWishes::default(),
         };
         host.begin(setup);
         host
@@ -124,6 +138,7 @@ impl SimHost {
     fn begin(&mut self, setup: &HostsSetup) {
         let now = self.clock.at(Instant::ZERO);
         self.engine.handle(now, Input::Tick);
+        self.hold_limit(now);
         for (group, weight, _) in self.groups.clone() {
             self.set_weight(now, group, weight);
         }
@@ -141,7 +156,7 @@ impl SimHost {
     }
 
     fn set_weight(&mut self, now: Instant, group: u32, weight: Weight) {
-        let settings = Settings { weight, ..Settings::default() };
+        let settings = Settings { weight, max: self.limits, ..Settings::default() };
         self.control(now, Control::SetGroup(GroupId(group + 1), GroupId::ROOT, settings));
     }
 
@@ -194,6 +209,7 @@ impl SimHost {
                     let Program { group, block, think, .. } = self.runners[at].program;
                     let at_disk = finish.times.disk;
                     turn.done.push(HostDone { group, size: block, at_disk });
+                    self.wishes.had += block;
                     match think {
                         Nanos::ZERO => self.submit(now, at),
                         Nanos(mean) => {
@@ -211,9 +227,22 @@ impl SimHost {
         }
     }
 
-    /// The host's record, if it is to be published now; none without a window that knows of others.
-    pub(super) fn look(&mut self, now: Instant) -> Option<HostRecord> {
+    /// A turn of the host's agent begins with this question; none without a part in a store, and
+    /// without a window that knows of others.
+    pub(super) fn look(&mut self, now: Instant) -> Option<(StoreKind, StoreQuestion)> {
+        self.agent.as_ref()?;
+        let record = self.record(now)?;
+        let news = HostNews { record, wanted: self.wishes.wanted };
+        Some(self.agent.as_mut()?.begin(now, news))
+    }
+
+    /// The host's record as of now.
+    fn record(&mut self, now: Instant) -> Option<HostRecord> {
         let totals = self.engine.queue_totals()?;
+        if let Some(holder) = self.holder() {
+            let (allowed, limit) = (holder.allowed(now), holder.terms().limit);
+            self.wishes.look(now, allowed, limit);
+        }
         let runners = &self.runners;
         let group = |(number, weight, _): &(u32, Weight, Weight)| {
             let is_of = |runner: &&Runner| runner.is_on && runner.program.group == *number;
@@ -222,27 +251,57 @@ impl SimHost {
                 weight: *weight,
                 tasks_count: runners.iter().filter(is_of).count() as u32,
                 most: None,
+                least: Allowance(0),
                 since_start: self.engine.group_use(now, GroupId(number + 1)).unwrap_or_default(),
             }
         };
         let groups: Vec<HostGroup> = self.groups.iter().map(group).collect();
-        let record = self.meter.look(now, &totals, &groups);
-        // Looks are a little late, and one that is nearly due is.
-        let is_due = |at: Instant| now.since(at) + Nanos(NEWS_LEAST.0 / 2) >= self.terms.look;
-        let (at, last) = &self.published;
-        if !is_due(*at) && !record.is_news(last) {
-            return None;
+        let mut record = self.meter.look(now, &totals, &groups);
+        // A group that a limit holds back would not use more if others had less.
+        if self.wishes.is_pressed {
+            record.groups.iter_mut().for_each(|group| group.wanted = group.used);
         }
-        self.published = (now, record.clone());
         Some(record)
     }
 
-    /// The host has read the records of all; its own is at that place.
-    pub(super) fn told(&mut self, now: Instant, records: &[HostRecord], own: usize) {
-        if !self.is_coordinated {
-            return;
+    /// The store has answered: the next question of the turn; none: it is over.
+    pub(super) fn heard(
+        &mut self,
+        now: Instant,
+        answer: StoreAnswer,
+    ) -> Option<(StoreKind, StoreQuestion)> {
+        let next = self.agent.as_mut()?.heard(now, answer);
+        // Less is used before the store knows of it: its answer may take seconds.
+        self.hold_limit(now);
+        if next.is_none() {
+            self.told(now);
         }
-        let part = own_part(records, own, &self.terms);
+        next
+    }
+
+    /// The store has not answered: the turn is over.
+    pub(super) fn gave_up(&mut self, now: Instant) {
+        self.agent.iter_mut().for_each(HostAgent::gave_up);
+        self.hold_limit(now);
+    }
+
+    fn holder(&self) -> Option<&Holder> {
+        self.agent.as_ref()?.holder()
+    }
+
+    /// The time until the next turn.
+    pub(super) fn period(&self) -> Nanos {
+        self.agent.as_ref().map_or(look_period(0), HostAgent::period)
+    }
+
+    /// A turn is over: its share by the records of all.
+    fn told(&mut self, now: Instant) {
+        let Some((records, own)) = self.agent.as_ref().and_then(HostAgent::records) else {
+            return;
+        };
+        let look = look_period(records.len() as u64);
+        let terms = QueueTerms { target: self.target, look };
+        let part = own_part(&records, own, &terms);
         self.control(now, Control::HostShare(Some(part.share)));
         for new in part.weights {
             let is_new = |(number, _, weight): &&mut (u32, Weight, Weight)| {
@@ -252,6 +311,24 @@ impl SimHost {
                 *weight = new.weight;
                 let number = *number;
                 self.set_weight(now, number, new.weight);
+            }
+        }
+    }
+
+    /// Has the engine go by what the limit lets the host have, and by the end of that.
+    fn hold_limit(&mut self, now: Instant) {
+        let Some(holder) = self.holder() else { return };
+        let rates = |part: Allowance| Rates { bps: NonZeroU64::new(part.0), ..Rates::default() };
+        let end = holder.until().filter(|_| holder.has_session(now));
+        let then = rates(holder.terms().static_part());
+        let limits = Limits {
+            sustained: rates(holder.allowed(now)),
+            end: end.map(|at| LimitsEnd { at, then }),
+            ..Limits::default()
+        };
+        if replace(&mut self.limits, limits) != limits {
+            for (group, _, weight) in self.groups.clone() {
+                self.set_weight(now, group, weight);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The outcome of a run: what each group had on each host, in steps of time.
 
+use super::store::StoreTraffic;
 use iopace_core::cluster::cost;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -30,6 +31,10 @@ struct CellStep {
 #[derive(Clone, Debug, Default)]
 pub struct HostsOutcome {
     cells: BTreeMap<Cell, Vec<CellStep>>,
+    /// In a run with a limit: when requests went to the array, and their bytes.
+    pub(super) starts: Vec<(Nanos, u64)>,
+    /// Of each store: those of cells, and the upper one.
+    pub(super) traffic: Vec<StoreTraffic>,
 }
 
 impl HostsOutcome {
@@ -43,6 +48,11 @@ impl HostsOutcome {
         step.cost += cost(1, size).0;
         step.done_count += 1;
         step.at_disk += at_disk;
+    }
+
+    /// The traffic of each store over the whole run: those of cells, and the upper one.
+    pub fn traffic(&self) -> &[StoreTraffic] {
+        &self.traffic
     }
 
     fn sum(&self, cell: Cell, from: Nanos, until: Nanos) -> CellStep {

@@ -8,37 +8,40 @@
 //!                  └──────────────┴── record, every look ──┘
 //! ```
 //! The engines are those of the daemon, each with a clock of its own that goes wrong by up to a
-//! thousandth. The array serves commands in order of arrival until they are at the disk, which may
-//! sort those it has. Every look, or when it has news, a host sends its record to the store and is
-//! answered with the records of all: each message takes 1 to 20 ms, and one in a hundred is lost. A
-//! record ends 4 s after it was written.
+//! thousandth, or by as much as is said. The array serves commands in order of arrival until they
+//! are at the disk, which may sort those it has. Hosts ask the store as the daemon does, one
+//! question after the other (`agent.rs`, `member.rs`): each message takes 1 to 20 ms, and one in a
+//! hundred is lost and sent again. With cells there is a store for each, and one above them.
 
+mod agent;
 mod array;
 mod host;
+mod letters;
+mod limited;
 mod measure;
+mod member;
 mod setup;
 mod store;
+mod wishes;
 
 pub use measure::{Cell, HostsOutcome};
-pub use setup::{Coordination, HostsSetup, Program, Trouble};
+pub use setup::{ClockRates, Coordination, HostsSetup, Program, Trouble};
+pub use store::StoreTraffic;
 
 use crate::random::Random;
 use array::Array;
-use host::SimHost;
-use iopace_core::cluster::{HostRecord, NEWS_LEAST};
+use host::{HostClock, SimHost};
 use iopace_core::request::{Extent, RequestId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::{Command, presets};
+use letters::{AskedQuestion, Letter, LetterContent};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use store::RecordStore;
+use store::SimStore;
 
-/// The longest way of a message to the store or back.
-const MESSAGE_MOST: Nanos = Nanos::from_millis(20);
-
-/// One message in so many is lost.
-const LOST_PART: u64 = 100;
+/// Hosts begin to look at their stores within so long.
+const FIRST_LOOK_MOST: Nanos = Nanos::from_millis(250);
 
 /// Something that happens at an instant; with equal instants the one that was added first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,17 +56,12 @@ enum HostsEvent {
     AtArray(u64),
     /// A completion arrives at its host.
     AtHost(u64),
-    /// A host looks at its engine.
+    /// A host looks at its engine, and its turn with the stores begins.
     Look(usize),
     /// The message of that number arrives at the store, or its answer at the host.
     Message(usize, u64),
-}
-
-/// A message on its way, or an answer.
-#[derive(Clone, Debug)]
-enum Letter {
-    Record(HostRecord),
-    Records(Vec<(usize, HostRecord)>),
+    /// A host has waited long enough for the answer to the message of that number.
+    Patience(usize, u64),
 }
 
 /// A command that is not completed.
@@ -79,12 +77,16 @@ struct Hosts<'a> {
     random: Random,
     now: Instant,
     array: Array,
-    store: RecordStore,
+    /// Those of the cells, and the upper one.
+    stores: Vec<SimStore>,
+    store_clock: HostClock,
     hosts: Vec<SimHost>,
     /// The next turn of each host that is known of: others that come are of the past.
     turns: Vec<Instant>,
     flying: BTreeMap<u64, Flying>,
     letters: BTreeMap<u64, Letter>,
+    /// By host: the question that it waits for.
+    asked: Vec<Option<AskedQuestion>>,
     events: BinaryHeap<Reverse<(Instant, u64, HostsEvent)>>,
     numbers_count: u64,
     outcome: HostsOutcome,
@@ -101,6 +103,7 @@ pub fn run(setup: &HostsSetup) -> HostsOutcome {
         let next = hosts.events.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
         let array = hosts.array.next();
         if next.min(array) >= end {
+            hosts.outcome.traffic = hosts.stores.iter().map(|store| store.traffic).collect();
             return hosts.outcome;
         }
         if array <= next {
@@ -123,11 +126,16 @@ impl<'a> Hosts<'a> {
             random: Random::new(setup.seed, "messages"),
             now: Instant::ZERO,
             array: Array::new(disk),
-            store: RecordStore::default(),
+            stores: (0..=setup.cells_count()).map(|_| SimStore::default()).collect(),
+            store_clock: HostClock::draw(
+                &mut Random::new(setup.seed, "store"),
+                setup.clock_rates.map(|rates| rates.of_stores),
+            ),
             hosts: (0..setup.hosts_count).map(host).collect(),
             turns: vec![Instant::NEVER; setup.hosts_count],
             flying: BTreeMap::new(),
             letters: BTreeMap::new(),
+            asked: vec![None; setup.hosts_count],
             events: BinaryHeap::new(),
             numbers_count: 0,
             outcome: HostsOutcome::default(),
@@ -138,7 +146,7 @@ impl<'a> Hosts<'a> {
                 hosts.add(program.from, HostsEvent::Switch(host, at, true));
                 hosts.add(program.until, HostsEvent::Switch(host, at, false));
             }
-            let first = Nanos(hosts.random.below(setup.look().0));
+            let first = Nanos(hosts.random.below(FIRST_LOOK_MOST.0));
             hosts.add(first, HostsEvent::Look(host));
         }
         hosts
@@ -174,15 +182,17 @@ impl<'a> Hosts<'a> {
         let host = match &event {
             HostsEvent::AtArray(number) => return self.arrived(*number),
             HostsEvent::AtHost(number) => self.flying[number].host,
+            HostsEvent::Message(host, number) if self.is_question(*number) => {
+                return self.question(*host, *number);
+            }
             HostsEvent::Turn(host)
             | HostsEvent::Switch(host, ..)
             | HostsEvent::Thought(host, _)
             | HostsEvent::Look(host)
-            | HostsEvent::Message(host, _) => *host,
+            | HostsEvent::Message(host, _)
+            | HostsEvent::Patience(host, _) => *host,
         };
-        let is_for_store = matches!(&event, HostsEvent::Message(_, number)
-            if matches!(self.letters[number], Letter::Record(_)));
-        if !is_for_store && self.is_away(host, event.clone()) {
+        if self.is_away(host, event.clone()) {
             return;
         }
         let now = self.hosts[host].clock.at(self.now);
@@ -197,7 +207,8 @@ impl<'a> Hosts<'a> {
                 }
             }
             HostsEvent::Look(_) => self.look(host, now),
-            HostsEvent::Message(_, number) => self.message(host, number, now),
+            HostsEvent::Message(_, number) => self.answer(host, number, now),
+            HostsEvent::Patience(_, number) => self.patience(host, number, now),
         }
         self.turn(host, now);
     }
@@ -211,6 +222,9 @@ impl<'a> Hosts<'a> {
             let (op, extent, fua) = (start.op, start.extent, start.fua);
             let command = Command { id: number, op, extent, fua };
             self.flying.insert(number, Flying { host, id: start.id, command });
+            if self.setup.limit.is_some() {
+                self.outcome.starts.push((self.passed(), extent.len().get()));
+            }
             match way {
                 Nanos::ZERO => self.array.submit(self.now, command),
                 way => self.add(way, HostsEvent::AtArray(number)),
@@ -253,41 +267,8 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    fn look(&mut self, host: usize, now: Instant) {
-        self.add(NEWS_LEAST, HostsEvent::Look(host));
-        if let Some(record) = self.hosts[host].look(now) {
-            self.send(host, Letter::Record(record));
-        }
-    }
-
-    /// A letter to the store, or back.
-    fn send(&mut self, host: usize, letter: Letter) {
-        let now = self.passed();
-        let is_cut = self.setup.is_in(now, Trouble::Cut(host));
-        if is_cut || self.setup.is_in(now, Trouble::StoreLost) || self.random.below(LOST_PART) == 0
-        {
-            return;
-        }
-        let number = self.number();
-        self.letters.insert(number, letter);
-        let way = Nanos(self.random.between(1_000_000, MESSAGE_MOST.0));
-        self.add(way, HostsEvent::Message(host, number));
-    }
-
-    fn message(&mut self, host: usize, number: u64, now: Instant) {
-        match self.letters.remove(&number) {
-            Some(Letter::Record(record)) => {
-                let all = self.store.exchange(self.now, host, record);
-                self.send(host, Letter::Records(all));
-            }
-            Some(Letter::Records(all)) => {
-                let own = all.iter().position(|(other, _)| *other == host);
-                let records: Vec<HostRecord> = all.into_iter().map(|(_, record)| record).collect();
-                if let Some(own) = own {
-                    self.hosts[host].told(now, &records, own);
-                }
-            }
-            None => {}
-        }
+    fn is_question(&self, number: u64) -> bool {
+        let letter = self.letters.get(&number);
+        letter.is_some_and(|letter| matches!(letter.content, LetterContent::Question(_)))
     }
 }

@@ -1,5 +1,6 @@
 //! The story of a run: hosts, programs, and what goes wrong.
 
+use iopace_core::cluster::{Allowance, Revision, Terms};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 
@@ -40,10 +41,23 @@ pub enum Trouble {
     Cut(usize),
     /// Nobody reaches the store.
     StoreLost,
+    /// The store takes so long for each answer: half of it until the question is carried out.
+    StoreSlow(Nanos),
+    /// Answers to the host take so much longer.
+    HearsLate(usize, Nanos),
     /// The host stands still (`SIGSTOP`).
     Stopped(usize),
     /// The host is gone, and its requests are nobody's.
     Killed(usize),
+}
+
+/// The rates of clocks: their nanoseconds in a million of real ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockRates {
+    /// Those of all hosts.
+    pub of_hosts: u64,
+    /// Those of stores.
+    pub of_stores: u64,
 }
 
 /// A run.
@@ -63,6 +77,13 @@ pub struct HostsSetup {
     pub target: Option<Nanos>,
     /// The longest way of a request to the array and back; the first host has none.
     pub way_most: Nanos,
+    /// All hosts together may have so many bytes a second: a limit for each of their groups, so
+    /// that there is one group in a run with a limit.
+    pub limit: Option<Allowance>,
+    /// Hosts are in cells of so many, each with a store; none: one store has all.
+    pub cell_size: Option<usize>,
+    /// The rates of all clocks; none: each is wrong by up to a thousandth.
+    pub clock_rates: Option<ClockRates>,
     /// What goes wrong, from when until when.
     pub troubles: Vec<(Nanos, Nanos, Trouble)>,
     /// The length of the run.
@@ -71,16 +92,32 @@ pub struct HostsSetup {
     pub seed: u64,
 }
 
-/// Shortest time between two looks of a host at the records of all.
-const LOOK_LEAST: Nanos = Nanos::from_millis(250);
-
-/// And so much for each host: all hosts together write and read 125 times a second.
-const LOOK_PER_HOST: Nanos = Nanos::from_millis(8);
-
 impl HostsSetup {
-    /// Each host looks at the records of all so often.
-    pub fn look(&self) -> Nanos {
-        LOOK_LEAST.max(LOOK_PER_HOST.times(self.hosts_count as u64))
+    /// The cell of a host, if there are cells.
+    pub(super) fn cell_of(&self, host: usize) -> Option<usize> {
+        self.cell_size.map(|size| host / size.max(1))
+    }
+
+    /// The number of cells.
+    pub(super) fn cells_count(&self) -> usize {
+        self.cell_size.map_or(1, |size| self.hosts_count.div_ceil(size.max(1)))
+    }
+
+    /// The limit as all hosts know it from the beginning.
+    pub(super) fn limit_terms(&self) -> Option<Terms> {
+        let hosts_max = u32::try_from(self.hosts_count).unwrap_or(u32::MAX);
+        Terms::new(self.limit?, hosts_max, Revision(0))
+    }
+
+    /// How much longer a message is under way between a host and a store: a question, or an answer.
+    pub(super) fn delay(&self, now: Nanos, host: usize, is_answer: bool) -> Nanos {
+        let is_now = |(from, until, _): &&(Nanos, Nanos, Trouble)| (*from..*until).contains(&now);
+        let delay = |(_, _, trouble): &(Nanos, Nanos, Trouble)| match *trouble {
+            Trouble::StoreSlow(time) => Nanos(time.0 / 2),
+            Trouble::HearsLate(late, time) if late == host && is_answer => time,
+            _ => Nanos::ZERO,
+        };
+        self.troubles.iter().filter(is_now).map(delay).max().unwrap_or_default()
     }
 
     /// Whether something goes wrong at that instant.

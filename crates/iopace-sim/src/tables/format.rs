@@ -30,7 +30,8 @@ pub fn csv(rows: &[TableRow]) -> String {
 }
 
 /// For people: one line per mix and variant, then one line per bound, if there are bounds. Where
-/// the lines have different figures, one line per figure.
+/// the lines have different figures, one line per figure; but two tables where there are two kinds
+/// of lines, one after the other.
 pub fn table(rows: &[TableRow]) -> String {
     let lines = lines(rows);
     let has_figures_of_all = |(_, figures): &Line| rows.iter().all(|r| figures.contains(&r.figure));
@@ -39,7 +40,13 @@ pub fn table(rows: &[TableRow]) -> String {
     let mut text = match lines.iter().find(|line| has_figures_of_all(line)) {
         Some((_, figures)) if bounded == 0 => return outcomes(rows, &lines, figures),
         Some((_, figures)) => format!("{}\n{}", outcomes(rows, &lines, figures), bounds(rows)),
-        None => list(rows),
+        None => match sections(&lines) {
+            Some([first, second]) => {
+                let part = |lines: &[Line<'_>]| outcomes(rows, lines, &lines[0].1);
+                format!("{}\n{}\n{}", part(first), part(second), bounds(rows))
+            }
+            None => list(rows),
+        },
     };
     let _ = writeln!(text, "\n{} of {bounded} bounds hold", bounded - missed);
     text
@@ -47,6 +54,13 @@ pub fn table(rows: &[TableRow]) -> String {
 
 /// A row and a variant, and the figures that they have.
 type Line<'a> = ((&'a str, &'a str), Vec<&'a str>);
+
+/// Lines of two kinds, by their figures, if there are several of each.
+fn sections<'a, 'b>(lines: &'b [Line<'a>]) -> Option<[&'b [Line<'a>]; 2]> {
+    let sections: Vec<&[Line<'_>]> = lines.chunk_by(|one, other| one.1 == other.1).collect();
+    let sections: [&[Line<'_>]; 2] = sections.try_into().ok()?;
+    sections.iter().all(|lines| lines.len() > 1).then_some(sections)
+}
 
 fn lines(rows: &[TableRow]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
@@ -224,6 +238,18 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("2 of 2 bounds hold\n"), "{text}");
+    }
+
+    #[test]
+    fn lines_of_two_kinds_are_two_tables() {
+        let [row, bare] = &rows()[..] else { unreachable!("two") };
+        let ramp = TableRow { row: "ramp", figure: "ramp_s", unit: "s", ..row.clone() };
+        let fair = |row: &TableRow| TableRow { variant: "fair", ..row.clone() };
+        let [first, second] = [row, bare].map(|row| [row.clone(), fair(row)]);
+        let all = [first.to_vec(), second.to_vec(), vec![ramp.clone(), fair(&ramp)]].concat();
+        let text = table(&all);
+        assert!(text.contains("| ramp | none    |  71.96 |"), "{text}");
+        assert!(text.contains("| dd-read | fair    |"), "{text}");
     }
 
     #[test]

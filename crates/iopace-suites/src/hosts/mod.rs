@@ -302,7 +302,7 @@ impl History {
 /// Nothing, little, or more than there is.
 fn demand(random: &mut Random) -> Demand {
     let wanted = [0, TERMS.limit.0 / 20, TERMS.limit.0 * 4][random.below(3) as usize];
-    Demand { wanted: Allowance(wanted), weight: 1 + random.below(4) as u32 }
+    Demand { wanted: Allowance(wanted), weight: 1 + random.below(4) as u32, ..Demand::default() }
 }
 
 /// So many histories from this seed on; the first that break a law are described.

@@ -1,6 +1,7 @@
 //! The rows of the table: hosts, programs, troubles, and what is due to whom.
 
 use crate::hosts::{Cell, Coordination, HostsSetup, Program, Trouble};
+use iopace_core::cluster::cost;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 
@@ -19,24 +20,19 @@ pub(super) struct HostsStory {
     pub(super) phases: [Phase; 2],
     /// Shares are looked at in windows of this length: as many requests as show 5 %.
     pub(super) window: Nanos,
-    /// The figures that have to hold.
-    pub(super) is_bound: StoryBounds,
-}
-
-/// The figures of a row that have to hold.
-#[derive(Clone, Copy)]
-pub(super) struct StoryBounds {
-    /// Shares: not where hosts are in the dark, or want less than is due to them.
-    pub(super) shares: bool,
-    /// The sum of all: not where another share is another mix of requests.
-    pub(super) sum: bool,
+    /// Shares have bounds: not where hosts are in the dark, want less than is due to them, or the
+    /// store is too slow.
+    pub(super) has_dues: bool,
+    /// Another share is another mix of requests, of which the array does more or less: with fixed
+    /// windows these programs have what is due to them.
+    pub(super) same_mix: Option<Vec<Program>>,
 }
 
 /// Makes a row of that name.
 type StoryMaker = fn(&'static str) -> HostsStory;
 
 /// The rows, in the order in which they are made.
-pub(super) const STORIES: [(&str, StoryMaker); 12] = [
+pub(super) const STORIES: [(&str, StoryMaker); 17] = [
     ("2 hosts, flash", |name| flash(name, 2)),
     ("8 hosts, flash", |name| flash(name, 8)),
     ("64 hosts, flash", |name| flash(name, 64)),
@@ -49,13 +45,18 @@ pub(super) const STORIES: [(&str, StoryMaker); 12] = [
     ("a host is cut off", |name| in_the_dark(name, Trouble::Cut(3))),
     ("the store is lost", |name| in_the_dark(name, Trouble::StoreLost)),
     ("a host is killed, one stands", killed),
+    ("store of 50 ms", |name| slow(name, ms(50))),
+    ("store of 500 ms", |name| HostsStory { has_dues: false, ..slow(name, ms(500)) }),
+    ("256 hosts in 16 cells", |name| cells(name, "ssd-sata", 256, 16)),
+    ("256 in 16, one's first is killed", first_killed),
+    ("1024 hosts in 16 cells", |name| cells(name, "ssd-nvme", 1_024, 64)),
 ];
 
-const fn ms(count: u64) -> Nanos {
+pub(super) const fn ms(count: u64) -> Nanos {
     Nanos::from_millis(count)
 }
 
-const fn secs(count: u64) -> Nanos {
+pub(super) const fn secs(count: u64) -> Nanos {
     Nanos::from_secs(count)
 }
 
@@ -70,7 +71,7 @@ fn weight(host: usize) -> u32 {
 }
 
 /// A program of a host's own group.
-fn reader(host: usize, from: Nanos, until: Nanos) -> Program {
+pub(super) fn reader(host: usize, from: Nanos, until: Nanos) -> Program {
     let (group, block) = (host as u32, Bytes::from_kib(16));
     Program { host, group, depth: 64, think: Nanos::ZERO, block, from, until }
 }
@@ -114,6 +115,9 @@ fn bursts(
         coordination: Coordination::Fixed,
         target: Some(target),
         way_most: Nanos::ZERO,
+        limit: None,
+        cell_size: None,
+        clock_rates: None,
         troubles: Vec::new(),
         length,
         seed: 1,
@@ -122,7 +126,7 @@ fn bursts(
         Phase { from: begins, until: ends, dues: dues(0..hosts_count) },
         Phase { from: ends, until: length, dues: dues((0..hosts_count).step_by(2)) },
     ];
-    HostsStory { name, setup, phases, window, is_bound: StoryBounds { shares: true, sum: true } }
+    HostsStory { name, setup, phases, window, has_dues: true, same_mix: None }
 }
 
 /// Four groups, each on four of eight hosts, with one to four programs there; half of them come
@@ -161,8 +165,9 @@ fn groups(name: &'static str) -> HostsStory {
     story
 }
 
-/// Hosts with small requests beside hosts with large ones. Another share is another mix, of which a
-/// disk does more or less.
+/// Hosts with small requests beside hosts with large ones. An array that serves in order of arrival
+/// gives each host in proportion to its requests there, so that programs with as many requests as
+/// their due by the cost of one have what is due to them.
 fn sizes(name: &'static str) -> HostsStory {
     let mut story = with(flash(name, 8), |setup| {
         for program in &mut setup.programs {
@@ -170,9 +175,17 @@ fn sizes(name: &'static str) -> HostsStory {
                 if program.host % 4 < 2 { Bytes::from_kib(4) } else { Bytes::from_kib(64) };
         }
     });
-    story.is_bound.sum = false;
+    let mut programs = story.setup.programs.clone();
+    for program in &mut programs {
+        let due = u64::from(weight(program.host)) * SAME_MIX_PER_WEIGHT;
+        program.depth = (due / cost(1, program.block).0) as u32;
+    }
+    story.same_mix = Some(programs);
     story
 }
+
+/// So much of cost that all programs have as many requests as 64 for each host, all in all.
+const SAME_MIX_PER_WEIGHT: u64 = 104;
 
 /// Seven hosts have two requests at a time and get what they ask for; the eighth, of the least
 /// weight, has the rest.
@@ -184,7 +197,7 @@ fn busy(name: &'static str) -> HostsStory {
         setup.programs[0].depth = 128;
     });
     // The rest is no share: only what all together get is looked at.
-    story.is_bound.shares = false;
+    story.has_dues = false;
     story
 }
 
@@ -193,8 +206,52 @@ fn in_the_dark(name: &'static str, trouble: Trouble) -> HostsStory {
     let mut story = flash(name, 8);
     let (from, until) = (secs(5), story.phases[1].from + secs(3));
     story.setup.troubles = vec![(from, until, trouble)];
-    story.is_bound.shares = false;
+    story.has_dues = false;
     story
+}
+
+/// Four groups, each on a quarter of the hosts, of which every second one reads in the burst only;
+/// hosts in cells of that size.
+fn cells(
+    name: &'static str,
+    disk: &'static str,
+    hosts_count: usize,
+    cell_size: usize,
+) -> HostsStory {
+    let mut story = bursts(name, disk, hosts_count, secs(15), ms(2), secs(1));
+    let group = |host: usize| (host / 2 % 4) as u32;
+    let weight = |group: u32| 100 * (group + 1);
+    story.setup.cell_size = Some(cell_size);
+    story.setup.weights = (0..4).map(weight).collect();
+    story.setup.programs.iter_mut().for_each(|program| program.group = group(program.host));
+    // Each group has as many hosts as any other.
+    for (cell, due) in story.phases.iter_mut().flat_map(|phase| &mut phase.dues) {
+        cell.group = group(cell.host);
+        *due = weight(cell.group).into();
+    }
+    story
+}
+
+/// The host that stands for the first cell is killed before the burst. Its group has a host less.
+fn first_killed(name: &'static str) -> HostsStory {
+    let mut story = cells(name, "ssd-sata", 256, 16);
+    story.setup.troubles = vec![(secs(8), story.setup.length, Trouble::Killed(0))];
+    for phase in &mut story.phases {
+        let of_group = phase.dues.len() as u64 / 4;
+        phase.dues.retain(|(cell, _)| cell.host != 0);
+        for (cell, due) in &mut phase.dues {
+            *due *= if cell.group == 0 { of_group } else { of_group - 1 };
+        }
+    }
+    story
+}
+
+/// The store takes so long for each answer.
+fn slow(name: &'static str, time: Nanos) -> HostsStory {
+    let change = |setup: &mut HostsSetup| {
+        setup.troubles = vec![(Nanos::ZERO, setup.length, Trouble::StoreSlow(time))];
+    };
+    with(flash(name, 8), change)
 }
 
 /// All hosts read; one is killed, and another stands still for a while and goes on.
