@@ -2,7 +2,9 @@
 //!
 //! Each line is `ID:CONTROLLERS:PATH` (cgroups(7)); version 2 has the ID 0 and no controllers. With
 //! version 1 beside it, the first of these that is not the root counts: version 2, the named
-//! hierarchy of systemd, blkio.
+//! hierarchy of systemd, blkio. Where blkio has a cgroup below that one, it counts: crun and
+//! libvirt put a process into `x.scope/container` and `x.scope/libvirt` there, and into `x.scope`
+//! elsewhere.
 //!
 //! A user makes cgroups of any name in a part of the hierarchy that was handed over to him. So only
 //! the part of a path is *vouched for* whose every cgroup lies in one where nobody but root (or the
@@ -114,8 +116,15 @@ fn find(text: &str) -> (Hierarchy, &str) {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         found[place] = Some(path).filter(|path| path.len() > 1 && path.starts_with('/'));
     }
+    let blkio = found[2];
     let found = ALL.into_iter().zip(found).find_map(|(hierarchy, path)| Some((hierarchy, path?)));
-    found.unwrap_or((Hierarchy::Unified, "/"))
+    let found = found.unwrap_or((Hierarchy::Unified, "/"));
+    blkio.filter(|path| is_below(path, found.1)).map_or(found, |path| (Hierarchy::Blkio, path))
+}
+
+/// Whether a cgroup lies below another one.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// The names of the groups that stand for a cgroup: its own, with `@`, `%` and control characters
@@ -160,6 +169,9 @@ mod tests {
             (&hybrid, nested),
             ("9:name=systemd:/a\n7:blkio:/b\n0::/\n", "/a"),
             ("9:name=systemd:/\n7:blkio:/b\n0::/\n", "/b"),
+            ("9:name=systemd:/a.scope\n7:blkio:/a.scope/container\n0::/\n", "/a.scope/container"),
+            ("9:name=systemd:/a.scope\n7:blkio:/a.scope2/b\n0::/\n", "/a.scope"),
+            ("9:name=systemd:/a.slice/b.service\n7:blkio:/a.slice\n", "/a.slice/b.service"),
             ("4:memory:/box/x\n1:cpu,cpuacct:/y\n0::/\n", "/"),
             ("7:net_cls,blkio:/b\n", "/b"),
             // Containers: Docker, Kubernetes under containerd, another namespace, and removed.
@@ -208,6 +220,8 @@ mod tests {
         assert_eq!(limiting("7:blkio:/a\n0::/a\n"), Some(Hierarchy::Blkio));
         assert_eq!(limiting("7:net_cls,blkio:/a\n0::/\n"), Some(Hierarchy::Blkio));
         assert_eq!(limiting("9:name=systemd:/a\n7:blkio:/b\n0::/\n"), None);
+        assert_eq!(limiting("9:name=systemd:/a\n7:blkio:/a/b\n0::/\n"), Some(Hierarchy::Blkio));
+        assert_eq!(limiting("9:name=systemd:/a/b\n7:blkio:/a\n0::/\n"), None);
         assert_eq!(limiting("9:name=systemd:/a\n0::/\n"), None, "no hierarchy limits it");
         assert_eq!(limiting("0::/../a\n"), None);
     }
