@@ -285,12 +285,13 @@ impl Daemon {
         let added = self.added().clone();
         let state = |Export { number, config, device }: &Export| {
             let info = device.info();
+            let path = info.path.as_ref().map(|path| path.display().to_string());
             // One that is gone by now is not told of.
             let group = groups.get(number)?.clone();
             Some(ExportState {
                 name: config.name.clone(),
                 device: config.device.clone(),
-                path: info.path.as_ref().map(|path| path.display().to_string()),
+                path: path.or_else(|| Some(device.status().remote?.uri)),
                 size_bytes: device.size_bytes(),
                 read_only: config.read_only || info.read_only,
                 require_tls: config.needs_tls,

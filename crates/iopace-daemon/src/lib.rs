@@ -29,6 +29,7 @@ pub mod memory;
 pub mod mount_error;
 pub mod mount_table;
 pub mod nbd_uri;
+mod percent;
 pub mod printable;
 pub mod resident;
 pub mod runtime_files;

@@ -5,6 +5,7 @@
 //!  nbd+unix:///EXPORT?socket=PATH
 //! ```
 
+use crate::percent::{decoded, encoded};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ impl FromStr for NbdUri {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it is no URI"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let export = percent_decoded(export).ok_or_else(|| wrong("the export is not text"))?;
+        let export = decoded(export).ok_or_else(|| wrong("the export is not text"))?;
         match scheme {
             "nbd" if !query.is_empty() => Err(wrong("TCP addresses have no '?'")),
             "nbd" => {
@@ -63,7 +64,7 @@ impl FromStr for NbdUri {
             }
             "nbd+unix" if !host.is_empty() => Err(wrong("a Unix socket has no host")),
             "nbd+unix" => {
-                let socket = query.strip_prefix("socket=").and_then(percent_decoded);
+                let socket = query.strip_prefix("socket=").and_then(decoded);
                 let socket = socket.filter(|path| !path.is_empty());
                 let socket = socket.ok_or_else(|| wrong("the socket is missing"))?;
                 Ok(NbdUri { place: NbdPlace::Unix(socket.into()), export })
@@ -79,18 +80,14 @@ impl FromStr for NbdUri {
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = percent_encoded(&self.export);
+        let export = encoded(&self.export);
         match &self.place {
             NbdPlace::Tcp(host, port) if host.contains(':') => {
                 write!(f, "nbd://[{host}]:{port}/{export}")
             }
             NbdPlace::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{export}"),
             NbdPlace::Unix(path) => {
-                write!(
-                    f,
-                    "nbd+unix:///{export}?socket={}",
-                    percent_encoded(&path.to_string_lossy())
-                )
+                write!(f, "nbd+unix:///{export}?socket={}", encoded(&path.to_string_lossy()))
             }
         }
     }
@@ -113,30 +110,6 @@ fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
         true => Err("the host is missing, or it is none"),
         false => Ok((host.to_owned(), port)),
     }
-}
-
-/// Undoes the percent-encoding; `None` if it is none, or not UTF-8.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next()?.as_bytes().to_vec();
-    for piece in pieces {
-        let (digits, rest) = piece.split_at_checked(2)?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn percent_encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/@:+".contains(&byte);
-    let encoded = text.bytes().map(|byte| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    encoded.collect()
 }
 
 #[cfg(test)]

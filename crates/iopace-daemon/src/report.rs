@@ -2,9 +2,9 @@
 
 use crate::api::{
     CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
-    FailedReport, LoadedPolicy, PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec,
-    QueueReport, RemoteReport, SchedulerReport, SchedulerSpec, SchedulerWarning, StageReport,
-    TimesReport, WaitsReport, WindowReport,
+    FailedReport, LoadedPolicy, NARROWED_BY_HOSTS, PaceReport, ParamReport, PictureReport,
+    PolicyList, PolicySpec, QueueReport, RemoteReport, SchedulerReport, SchedulerSpec,
+    SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
 };
 use crate::below::{Below, KernelScheduler};
 use crate::clock;
@@ -61,7 +61,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         remote: status.remote.as_ref().map(|remote| remote_report(remote, now)),
         scheduler: scheduler(info, engine, status.failed.as_ref()),
         pace: status.memory.as_ref().map(|memory| paced(engine, memory)),
-        window: windowed(engine, &status.window),
+        window: windowed(engine, &status.window, status.has_host_share),
         queue: queue(engine, stats.refused_count),
         read: direction(&stats.read),
         write: direction(&stats.write),
@@ -160,12 +160,20 @@ pub(crate) fn picture(picture: &pace::PacePicture, dirty: Bytes) -> PictureRepor
     }
 }
 
-pub(crate) fn windowed(engine: &Status, picture: &window::WindowPicture) -> WindowReport {
+pub(crate) fn windowed(
+    engine: &Status,
+    picture: &window::WindowPicture,
+    has_host_share: bool,
+) -> WindowReport {
+    let narrowed = match picture.narrowed {
+        Some(window::Narrowed::Latency) if has_host_share => Some(NARROWED_BY_HOSTS),
+        narrowed => narrowed.map(window::Narrowed::name),
+    };
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,
         depth_set: engine.window_depth_set,
-        narrowed: picture.narrowed.map(|why| why.name().into()),
+        narrowed: narrowed.map(Into::into),
         write_back_depth: picture.write_back_depth,
         write_back_gap_ns: picture.write_back_gap.as_nanos(),
         quiet_latency_ns: picture.quiet_latency.as_nanos(),

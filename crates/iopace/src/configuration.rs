@@ -13,7 +13,7 @@ pub use save::Saver;
 use crate::cli::ConfigCommand;
 use crate::config;
 use crate::machine::{Machine, Member};
-use crate::output::{Failure, note, print};
+use crate::output::{Failure, note, print, warn};
 use crate::running::Sought;
 use iopace_daemon::api::{DeviceReport, ExportReport, GroupReport, LoadedPolicy, MountReport};
 use iopace_daemon::control::{Client, ClientError};
@@ -47,6 +47,14 @@ pub fn run(command: &ConfigCommand) -> Result<(), Failure> {
 /// The first mistake, with its place.
 pub fn check(file: &Path) -> Result<(), Failure> {
     let settings = config::parse(file, &read_text(file)?).map_err(Failure::usage)?;
+    let mounted = settings.mounts.iter().map(|mount| &mount.device);
+    for device in settings.devices.iter().chain(mounted) {
+        if let Some(volume) =
+            device.volume.as_ref().filter(|_| !config::is_shared_window(device.window.name))
+        {
+            warn(&device.name, &config::blind_window(volume), "leave `window-policy` out", None);
+        }
+    }
     let counts = [
         (settings.policies.len(), "policy", "policies"),
         (settings.devices.len(), "device", "devices"),

@@ -184,6 +184,14 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
             engine.algorithm.name
         );
     }
+    for volume in daemon.cluster().map_or_else(Vec::new, |cluster| cluster.state().volumes) {
+        let there = volume.hosts.iter().filter(|host| host.is_there).count();
+        let stands = match &volume.dark {
+            Some(why) => format!("goes by what was kept, {why}"),
+            None => format!("{there} of {} hosts are there", volume.hosts_max),
+        };
+        let _ = writeln!(text, "volume {}: device {}, {stands}", volume.volume, volume.device);
+    }
     if let Some(mountpoint) = daemon.images().mountpoint() {
         for export in daemon.exports() {
             let _ = writeln!(text, "file: {}", mountpoint.join(&export.name).display());

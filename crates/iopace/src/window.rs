@@ -1,12 +1,14 @@
 //! `iopace window`: how many requests the disks of a running daemon may hold.
 
 use crate::cli::{WindowCommand, WindowConfigureArgs, WindowListArgs};
-use crate::output::{Failure, finish, right, table};
+use crate::config::{SHARED_WINDOW, blind_window, is_shared_window};
+use crate::output::{Failure, finish, right, table, warn};
 use crate::policies;
 use crate::target::{self, devices, done, named};
 use crate::units::time;
 use comfy_table::Cell;
 use iopace_daemon::api::{DeviceReport, WindowChange};
+use iopace_daemon::control::Client;
 use std::fmt::Write as _;
 
 /// Carries out a command.
@@ -24,9 +26,16 @@ pub fn run(command: &WindowCommand) -> Result<(), Failure> {
         WindowCommand::Configure(WindowConfigureArgs { policy, depth, target, keep }) => {
             let change = WindowChange { policy: policy.clone(), depth: *depth };
             let keys = [("window-policy", policy.is_some()), ("window", depth.is_some())];
+            let mut volume = None;
             let device = target::change(target, (*keep, &named(&keys)), |client, name| {
+                volume = volume_of(client, name);
                 client.change_window(name, &change)
             })?;
+            if let Some(volume) = volume.filter(|_| !is_shared_window(&device.window.policy)) {
+                let text = blind_window(&volume);
+                let command = format!("iopace window configure -a {SHARED_WINDOW} {}", device.name);
+                warn(&device.name, &text, &command, target.control.as_deref());
+            }
             done(target, &device, || in_force(&device))
         }
         WindowCommand::Status(target) => {
@@ -34,6 +43,12 @@ pub fn run(command: &WindowCommand) -> Result<(), Failure> {
             done(target, &devices, || status(&devices))
         }
     }
+}
+
+/// The volume of several hosts that a device is a part of.
+fn volume_of(client: &Client, device: &str) -> Option<String> {
+    let volumes = client.cluster().ok()?.volumes.into_iter();
+    volumes.filter(|volume| volume.device == device).map(|volume| volume.volume).next()
 }
 
 /// A device after a change: what is in force.

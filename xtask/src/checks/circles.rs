@@ -96,6 +96,7 @@ const LAYERS: [&[&str]; 7] = [
         "mount_error",
         "mount_table",
         "nbd_uri",
+        "percent",
         "printable",
         "process",
         "resident",

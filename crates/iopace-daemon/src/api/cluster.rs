@@ -23,18 +23,45 @@ pub struct VolumeState {
     pub volume: String,
     /// The device of this host that is a part of it.
     pub device: String,
-    /// Why the store did not answer the last time; none if it did.
+    /// Why the last turn of the host with the store did not go through; none if it did.
     pub dark: Option<String>,
+    /// Whether the store has answered, and does not let the host in.
+    #[serde(default)]
+    pub is_refused: bool,
     /// For so long, in milliseconds.
     pub dark_for_ms: u64,
+    /// So long the host's session lasts if it is not renewed, in milliseconds; zero: it has none,
+    /// and has the static part of each limit.
+    #[serde(default)]
+    pub session_left_ms: u64,
+    /// So long ago all was read that is said here of other hosts, in milliseconds; none: not since
+    /// the daemon was started.
+    #[serde(default)]
+    pub seen_ago_ms: Option<u64>,
     /// Whether the host has a static part of each limit.
     pub has_slot: bool,
-    /// So many hosts may have one.
+    /// So many hosts may have one; zero: it is not known.
     pub hosts_max: u32,
+    /// The same as this host's configuration has it, if that is not the default; it holds if the
+    /// host is the first one.
+    #[serde(default)]
+    pub hosts_max_configured: Option<u32>,
+    /// The latency at which the volume's queue is long enough, in nanoseconds; none: it is learnt.
+    #[serde(default)]
+    pub target_ns: Option<u64>,
+    /// The same as this host's configuration has it, which holds if the host is the first one.
+    #[serde(default)]
+    pub target_ns_configured: Option<u64>,
     /// The hosts that have a session, or a slot.
     pub hosts: Vec<HostState>,
-    /// The limits of the sum.
+    /// The limits of the sum, by group.
     pub limits: Vec<SharedLimit>,
+    /// The weights that are set for all hosts.
+    #[serde(default)]
+    pub weights: Vec<SharedWeight>,
+    /// The guarantees that are set for all hosts.
+    #[serde(default)]
+    pub guarantees: Vec<SharedGuarantee>,
     /// What is set for groups on all hosts.
     pub settings: Vec<SharedSetting>,
 }
@@ -61,10 +88,34 @@ pub struct SharedLimit {
     pub limit: u64,
     /// What this host may have of it now.
     pub allowed: u64,
-    /// What each host has that cannot reach the store.
+    /// What this host has if it cannot reach the store; nothing without a place.
     pub in_the_dark: u64,
     /// The part of each host, by its name.
     pub parts: Vec<HostPart>,
+}
+
+/// A weight that is set for a group on all hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SharedWeight {
+    /// The group.
+    pub group: String,
+    /// As it is set.
+    pub weight: u32,
+    /// As this host's scheduler has it, for what the group is due here.
+    pub here: u32,
+}
+
+/// A guarantee to a group over all hosts. Bytes or requests per second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SharedGuarantee {
+    /// The group.
+    pub group: String,
+    /// `rbps`, `wbps`, `bps`, `riops`, `wiops` or `iops`.
+    pub rate: String,
+    /// The guarantee.
+    pub guarantee: u64,
+    /// This host's part of it.
+    pub here: u64,
 }
 
 /// What a host has of a limit. Bytes or requests per second.

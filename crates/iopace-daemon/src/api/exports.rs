@@ -10,7 +10,7 @@ pub struct ExportState {
     pub name: String,
     /// The device behind it.
     pub device: String,
-    /// The file or block device behind that; none of a disk in memory.
+    /// The file, block device or export of another server behind that; none of a disk in memory.
     pub path: Option<String>,
     /// Its size in bytes, as clients see it that connect now.
     pub size_bytes: u64,

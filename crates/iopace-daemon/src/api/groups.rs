@@ -26,6 +26,9 @@ pub struct GroupReport {
     /// nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cgroup_files: BTreeMap<String, String>,
+    /// What is set for it on all hosts of a volume, in lines that begin with the volume.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cluster_files: BTreeMap<String, String>,
 }
 
 /// A group to be made.
@@ -75,9 +78,14 @@ pub struct EffectiveReport {
     /// The value as it stands behind the device in the file.
     pub value: String,
     /// `device` (a line for it), `group` (the group's default), `cgroup` (what the kernel has set
-    /// for its cgroup), `device default` (what the device gives every group) or `built in`.
+    /// for its cgroup), `device default` (what the device gives every group), `built in`, or
+    /// `cluster` (what is set for all hosts of its volume). Where there is one of the cluster, it
+    /// comes first; what is set on this host stands beside it.
     pub source: String,
 }
+
+/// The source of a value that is set for all hosts of a volume.
+pub const SOURCE_CLUSTER: &str = "cluster";
 
 /// Lines to be written to a file of a group: all of them, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

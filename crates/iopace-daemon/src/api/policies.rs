@@ -66,7 +66,8 @@ pub struct WindowReport {
     #[serde(default)]
     pub depth_set: u32,
     /// Why the depth is less than was set, if it is: `latency` (more at once would only take longer
-    /// each) or `write_back` (a batch of write-back is at the disk).
+    /// each), `hosts` (it is this host's share of the queue of a volume of several hosts) or
+    /// `write_back` (a batch of write-back is at the disk).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed: Option<String>,
     /// Write-back requests that may be in line or at the disk.
@@ -79,10 +80,17 @@ pub struct WindowReport {
     pub latency_ns: u64,
 }
 
+/// Why the window of a device is narrower than was set that other hosts use too: its depth is this
+/// host's share of the volume's queue.
+pub const NARROWED_BY_HOSTS: &str = "hosts";
+
 impl WindowReport {
     /// The reason in words why the depth is less than was set, if it is.
     pub fn narrowed_words(&self) -> Option<&str> {
         Some(match self.narrowed.as_deref()? {
+            NARROWED_BY_HOSTS => {
+                "it is this host's share of the volume's queue, which several hosts have"
+            }
             "latency" => "more at once would only take longer each",
             "write_back" => "a batch of write-back is at the disk",
             other => other,
@@ -201,6 +209,7 @@ mod tests {
             let report = report(Some(reason.name()));
             assert!(report.narrowed_words().is_some_and(|words| words.contains(' ')), "{reason:?}");
         }
+        assert!(report(Some(NARROWED_BY_HOSTS)).narrowed_words().is_some_and(|of| of.len() > 9));
         // A newer daemon may have more reasons.
         assert_eq!(report(Some("moon")).narrowed_words(), Some("moon"));
     }

@@ -2,7 +2,8 @@
 
 use super::etcd::Etcd;
 use super::member::StoreContact;
-use super::store::Store;
+use super::news::ClusterNote;
+use super::store::{Store, StoreError};
 use super::volume::Volume;
 use crate::api::{ClusterEvent, ClusterState, VolumeState};
 use crate::clock;
@@ -12,6 +13,7 @@ use crate::groups::Groups;
 use crate::start_error::StartError;
 use iopace_core::time::Instant;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -29,9 +31,12 @@ pub enum ClusterError {
          with the members of `etcd`, and a device a `volume`"
     )]
     NoCluster,
-    /// There are several volumes, or none of that name.
-    #[error("which volume is meant is not said, or there is none of that name: {}", .0.join(", "))]
+    /// There are several volumes.
+    #[error("which volume is meant is not said: say --volume with one of {}", .0.join(", "))]
     WhichVolume(Vec<String>),
+    /// There is none of that name.
+    #[error("there is no volume '{0}'; there are: {list}", list = .1.join(", "))]
+    NoVolume(String, Vec<String>),
     /// The store, or what was asked of it.
     #[error("{0}")]
     Refused(String),
@@ -44,6 +49,7 @@ pub struct Cluster {
     volumes: Vec<String>,
     orders: Mutex<Sender<ClusterOrder>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    is_ending: Arc<AtomicBool>,
 }
 
 /// What the thread tells.
@@ -66,6 +72,7 @@ struct Agent {
     volumes: Vec<Volume>,
     groups: Arc<Groups>,
     told: Arc<ClusterNews>,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Cluster {
@@ -79,35 +86,34 @@ impl Cluster {
         groups: &Arc<Groups>,
     ) -> Result<Option<Cluster>, StartError> {
         let Some(cluster) = &config.cluster else { return Ok(None) };
-        let store = Box::new(Etcd::new(cluster));
+        let is_ending = Arc::default();
+        let store = Box::new(Etcd::new(cluster, Arc::clone(&is_ending)));
         let parts = config.all_devices();
         let parts = parts.filter_map(|device| Some((device.volume.as_ref()?, &device.name)));
         let all = parts.map(|(volume, device)| Volume::new(cluster, volume, device)).collect();
-        Cluster::with_store(cluster, all, groups, store).map(Some)
+        Cluster::with_store(cluster, all, groups, (store, is_ending)).map(Some)
     }
 
-    pub(super) fn with_store(
+    fn with_store(
         config: &ClusterConfig,
         volumes: Vec<Volume>,
         groups: &Arc<Groups>,
-        store: Box<dyn Store>,
+        (store, is_ending): (Box<dyn Store>, Arc<AtomicBool>),
     ) -> Result<Cluster, StartError> {
         let told = Arc::new(ClusterNews::default());
         let names = volumes.iter().map(|volume| volume.name.clone()).collect();
         let (groups, shared) = (Arc::clone(groups), Arc::clone(&told));
-        let mut agent = Agent { store, volumes, groups, told };
+        let ending = Arc::clone(&is_ending);
+        let mut agent = Agent { store, volumes, groups, told, is_ending: ending };
         for volume in &mut agent.volumes {
             volume.tell(&agent.groups);
         }
         agent.turn();
         for volume in &agent.volumes {
-            if let (StoreContact::Dark(why, _), false) = (&volume.member.standing, volume.is_kept())
+            if let (StoreContact::Dark(error, _), false) =
+                (&volume.member.standing, volume.is_kept())
             {
-                return Err(StartError::Setting(format!(
-                    "cluster: {why}; nothing is known of the volume '{}' from before, so none of \
-                     its limits would hold here: start etcd first, or leave `volume` out",
-                    volume.name
-                )));
+                return Err(StartError::Setting(no_start(error, &volume.name)));
             }
         }
         let (orders, come) = channel();
@@ -121,6 +127,7 @@ impl Cluster {
             volumes: names,
             orders: Mutex::new(orders),
             thread: Mutex::new(Some(thread)),
+            is_ending,
         })
     }
 
@@ -169,7 +176,8 @@ impl Cluster {
         let volume = match (volume, &*self.volumes) {
             (None, [only]) => only.clone(),
             (Some(name), all) if all.iter().any(|known| known == name) => name.to_owned(),
-            (_, all) => return Err(ClusterError::WhichVolume(all.to_vec())),
+            (None, all) => return Err(ClusterError::WhichVolume(all.to_vec())),
+            (Some(name), all) => return Err(ClusterError::NoVolume(name.into(), all.to_vec())),
         };
         let (done, answer) = channel();
         let sent = lock(&self.orders).send(ClusterOrder::Change(volume, work, done));
@@ -178,8 +186,10 @@ impl Cluster {
         answer.recv().map_err(|_| ended())?.map_err(ClusterError::Refused)
     }
 
-    /// Ends its sessions, so that others have its grants at once.
+    /// Ends its sessions, so that others have its grants at once. Takes as long as one question if
+    /// the store does not answer: a second, four with a password.
     pub(crate) fn stop(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
         // A thread that is gone has ended them.
         _ = lock(&self.orders).send(ClusterOrder::End);
         if let Some(thread) = lock(&self.thread).take() {
@@ -213,14 +223,27 @@ impl Agent {
             }
         }
         for volume in &mut self.volumes {
-            volume.member.leave(&mut *self.store);
+            // One that is not reached ends them by itself.
+            if volume.member.standing == StoreContact::Joined {
+                volume.member.leave(&mut *self.store);
+            }
         }
     }
 
     fn turn(&mut self) {
         for volume in &mut self.volumes {
-            if let Some(text) = volume.turn(&mut *self.store, &self.groups) {
-                tracing::warn!(volume = %volume.name, "{text}");
+            if self.is_ending.load(Ordering::Relaxed) {
+                return;
+            }
+            let news = volume.turn(&mut *self.store, &self.groups);
+            let is_reached = volume.member.standing == StoreContact::Joined;
+            let flaw = if is_reached { self.store.flaw() } else { None };
+            let flaw = flaw.map(|text| ClusterNote { text, is_warning: true });
+            for ClusterNote { text, is_warning } in news.into_iter().chain(flaw) {
+                match is_warning {
+                    true => tracing::warn!(volume = %volume.name, "{text}"),
+                    false => tracing::info!(volume = %volume.name, "{text}"),
+                }
                 let mut events = lock(&self.told.events);
                 events.push_back((clock::now(), volume.name.clone(), text));
                 while events.len() > EVENTS_KEPT {
@@ -234,6 +257,21 @@ impl Agent {
     fn period(&self) -> iopace_core::time::Nanos {
         let all = self.volumes.iter().map(Volume::period);
         all.max().unwrap_or(iopace_core::time::Nanos::from_secs(1))
+    }
+}
+
+/// Why a host of which nothing is known from before does not start.
+fn no_start(error: &StoreError, volume: &str) -> String {
+    let told = error.told();
+    match error {
+        StoreError::Unreachable(_) => format!(
+            "cluster: {told}; nothing is known of the volume '{volume}' from before, so none of \
+             its limits would hold here: start etcd first, or leave `volume` out"
+        ),
+        StoreError::Refused(_) | StoreError::NoSession => format!(
+            "cluster: {told}; nothing is known of the volume '{volume}' from before, so none of \
+             its limits would hold here"
+        ),
     }
 }
 

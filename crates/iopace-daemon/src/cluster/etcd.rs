@@ -7,16 +7,24 @@
 //! A lease lasts at least its TTL from when a member has heard of its renewal, also when the leader
 //! changes meanwhile: a new one begins every lease anew (`lessor.Promote` of etcd).
 
+mod flaws;
+#[cfg(test)]
+mod tests;
+
 use super::store::{
     Condition, Store, StoreChange, StoreEntry, StoreError, StoreOutcome, StorePut, StoreView,
 };
 use crate::config::{ClusterConfig, EtcdUser};
+use crate::printable::name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flaws::flaw_of;
 use iopace_core::cluster::{Revision, SessionId};
 use iopace_core::time::Nanos;
 use serde_json::{Value, json};
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 
@@ -27,18 +35,25 @@ const PATIENCE: Duration = Duration::from_millis(1_000);
 /// Longest answer: what 256 hosts publish and have set is some megabytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
+/// Of an answer that is no JSON so many characters are told.
+const SHOWN_CHARS_MAX: usize = 100;
+
 /// etcd's members, and the one that answered last.
 pub(super) struct Etcd {
     agent: ureq::Agent,
     endpoints: Vec<String>,
     at: usize,
+    /// Members whose version is known.
+    versions_known: Vec<bool>,
+    /// Set when the daemon ends: no member is asked then after another one.
+    is_ending: Arc<AtomicBool>,
     user: Option<EtcdUser>,
     token: Option<String>,
 }
 
 impl Etcd {
     /// Nobody is asked yet.
-    pub(super) fn new(config: &ClusterConfig) -> Etcd {
+    pub(super) fn new(config: &ClusterConfig, is_ending: Arc<AtomicBool>) -> Etcd {
         let mut tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
@@ -62,9 +77,17 @@ impl Etcd {
             .proxy(None)
             .build()
             .new_agent();
-        let endpoints =
-            config.etcd.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
-        Etcd { agent, endpoints, at: 0, user: config.user.clone(), token: None }
+        let endpoints = config.etcd.iter().map(|url| url.trim_end_matches('/').to_owned());
+        let endpoints: Vec<String> = endpoints.collect();
+        Etcd {
+            agent,
+            versions_known: vec![false; endpoints.len()],
+            endpoints,
+            at: 0,
+            is_ending,
+            user: config.user.clone(),
+            token: None,
+        }
     }
 
     /// Asks one member, and the others, each once more, if it does not answer.
@@ -78,6 +101,15 @@ impl Etcd {
                 Err(StoreError::Unreachable(error)) => {
                     why = format!("{}: {error}", self.endpoints[self.at]);
                     self.at = (self.at + 1) % self.endpoints.len();
+                    if self.is_ending.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+                Err(StoreError::Refused(error)) => {
+                    return Err(StoreError::Refused(format!(
+                        "{}: {error}",
+                        self.endpoints[self.at]
+                    )));
                 }
                 answer => return answer,
             }
@@ -116,8 +148,9 @@ impl Etcd {
     }
 
     fn post(&self, path: &str, question: &Value) -> Result<(u16, Value), StoreError> {
-        let unreachable = |error: ureq::Error| StoreError::Unreachable(error.to_string());
         let url = format!("{}/v3/{path}", self.endpoints[self.at]);
+        let is_encrypted = url.starts_with("https://");
+        let unreachable = |error| StoreError::Unreachable(words(&error, is_encrypted));
         let mut request = self.agent.post(&url).header("content-type", "application/json");
         if let Some(token) = &self.token {
             request = request.header("authorization", token);
@@ -125,9 +158,31 @@ impl Etcd {
         let mut answer = request.send(question.to_string()).map_err(unreachable)?;
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(unreachable)?;
-        let value = serde_json::from_slice(&body)
-            .map_err(|_| StoreError::Refused("its answer is not one of etcd's gateway".into()))?;
-        Ok((answer.status().as_u16(), value))
+        let status = answer.status().as_u16();
+        let value = serde_json::from_slice(&body).map_err(|_| not_of_a_gateway(status, &body))?;
+        Ok((status, value))
+    }
+
+    /// The version of the member that answered last; `None` if it does not say.
+    fn version(&self) -> Option<String> {
+        let mut answer =
+            self.agent.get(format!("{}/version", self.endpoints[self.at])).call().ok()?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().ok()?;
+        let told: Value = serde_json::from_slice(&body).ok()?;
+        told["etcdserver"].as_str().map(str::to_owned)
+    }
+}
+
+/// Why a member was not reached.
+fn words(error: &ureq::Error, is_encrypted: bool) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("no answer within {} ms", PATIENCE.as_millis()),
+        ureq::Error::Io(error) if is_encrypted && error.kind() == io::ErrorKind::UnexpectedEof => {
+            "it speaks no TLS, as an etcd that is http://".into()
+        }
+        ureq::Error::Io(error) => error.to_string(),
+        ureq::Error::HostNotFound => "there is no host of that name".into(),
+        other => other.to_string(),
     }
 }
 
@@ -149,6 +204,11 @@ fn taken(status: u16, answer: Value) -> Result<Value, StoreError> {
             Err(StoreError::Unreachable(told))
         }
         _ if told.contains("timed out") => Err(StoreError::Unreachable(told)),
+        // Each error of etcd's gateway has a code of gRPC.
+        None => Err(StoreError::Refused(format!(
+            "this is no etcd: it answers {status}, {}",
+            name(&told)
+        ))),
         _ => Err(StoreError::Refused(told)),
     }
 }
@@ -157,7 +217,8 @@ impl Store for Etcd {
     fn open(&mut self, length: Nanos) -> Result<SessionId, StoreError> {
         let seconds = length.0.div_ceil(1_000_000_000);
         let answer = self.ask("lease/grant", &json!({"TTL": seconds.to_string(), "ID": "0"}))?;
-        number(&answer["ID"]).map(SessionId).ok_or_else(broken)
+        let id = number(&answer["ID"]).filter(|id| *id != 0);
+        id.map(SessionId).ok_or_else(broken)
     }
 
     fn renew(&mut self, id: SessionId) -> Result<(), StoreError> {
@@ -205,10 +266,41 @@ impl Store for Etcd {
         let found = if found.is_null() { None } else { Some(entry(found)?) };
         Ok(StoreOutcome::Refused(found))
     }
+
+    fn flaw(&mut self) -> Option<String> {
+        if self.versions_known[self.at] {
+            return None;
+        }
+        let version = self.version()?;
+        self.versions_known[self.at] = true;
+        flaw_of(&version)
+    }
 }
 
 fn broken() -> StoreError {
-    StoreError::Refused("its answer is not one of etcd's gateway".into())
+    StoreError::Refused(
+        "this is no etcd, or none of 3.4 or later: its answer lacks something".into(),
+    )
+}
+
+/// An answer that is no JSON: of a proxy, of something else than etcd, or of etcd in plain text.
+fn not_of_a_gateway(status: u16, body: &[u8]) -> StoreError {
+    // A proxy has not reached its member: another one may.
+    if status >= 500 {
+        return StoreError::Unreachable(format!("its proxy answers {status}"));
+    }
+    let text = String::from_utf8_lossy(body);
+    let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
+    // etcd does so where it knows users, since its gateway has only a certificate of its own.
+    StoreError::Refused(match text.starts_with("CommonName of client") {
+        true => "etcd knows users, and takes over its gateway no client certificate with a \
+                 CommonName: give this host one without"
+            .into(),
+        false => format!(
+            "this is no etcd, or its JSON gateway (/v3/) is off: it answers {status}, {}",
+            name(&text)
+        ),
+    })
 }
 
 fn coded(bytes: &[u8]) -> String {

@@ -14,8 +14,11 @@ use super::questions::put_question;
 use super::records::{HostValue, Keys, LimitKey, SlotRecord, VolumeRecord};
 use super::store::{Condition, Store, StoreChange, StoreError, StoreOutcome, StorePut};
 use super::view::VolumeView;
+use super::weighing;
 use crate::clock;
-use iopace_core::cluster::{Allowance, Answer, Holder, Session, SessionId, Terms, shares};
+use iopace_core::cluster::{
+    Allowance, Answer, Holder, Question, Revision, Session, SessionId, Terms, shares,
+};
 use iopace_core::time::{Instant, Nanos};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,7 +39,7 @@ pub(super) enum StoreContact {
     /// It has a session, and the last turn went through.
     Joined,
     /// The last turn did not go through: why, and since when.
-    Dark(String, Instant),
+    Dark(StoreError, Instant),
 }
 
 /// What a limit lets the host have.
@@ -66,6 +69,9 @@ impl Ours {
     }
 }
 
+/// Has the engine go by what the limits let the host have now.
+pub(super) type HoldLimits<'a> = dyn FnMut(&VolumeMember) + 'a;
+
 /// The host's part in a volume.
 #[derive(Debug)]
 pub(super) struct VolumeMember {
@@ -80,6 +86,8 @@ pub(super) struct VolumeMember {
     /// The volume as it was last seen.
     pub(super) view: VolumeView,
     pub(super) standing: StoreContact,
+    /// When all was asked for that was read last; none: nothing since the start.
+    pub(super) seen: Option<Instant>,
     published: Option<HostValue>,
 }
 
@@ -94,7 +102,11 @@ impl VolumeMember {
             parts: BTreeMap::new(),
             slot: None,
             view: VolumeView::default(),
-            standing: StoreContact::Dark("it was not asked yet".into(), clock::now()),
+            standing: StoreContact::Dark(
+                StoreError::Unreachable("it was not asked yet".into()),
+                clock::now(),
+            ),
+            seen: None,
             published: None,
         }
     }
@@ -112,6 +124,11 @@ impl VolumeMember {
         self.parts.iter().map(|(key, holder)| (key.clone(), holder.terms())).collect()
     }
 
+    /// How long the session lasts by the host's own clock if it is not renewed; zero: it is over.
+    pub(super) fn session_left(&self, now: Instant) -> Nanos {
+        self.ours.map_or(Nanos::ZERO, |ours| ours.session.end.since(now))
+    }
+
     /// What each limit lets the host have.
     pub(super) fn allowed(&self, now: Instant) -> Vec<(LimitKey, Allowed)> {
         let of = |(key, holder): (&LimitKey, &Holder)| {
@@ -126,25 +143,33 @@ impl VolumeMember {
         self.parts.iter().map(of).collect()
     }
 
-    /// A turn. `wishes` is what the host would publish.
-    pub(super) fn turn(&mut self, store: &mut dyn Store, wishes: &HostValue) {
-        let turn = self.try_turn(store, wishes);
+    /// A turn. `wishes` is what the host would publish. `hold` is called whenever what is allowed
+    /// may have changed, and before the store is told that it is less: an answer may take seconds.
+    pub(super) fn turn(
+        &mut self,
+        store: &mut dyn Store,
+        wishes: &HostValue,
+        hold: &mut HoldLimits<'_>,
+    ) {
+        let turn = self.try_turn(store, wishes, hold);
         self.standing = match (turn, &self.standing) {
             (Ok(()), _) => StoreContact::Joined,
-            (Err(error), StoreContact::Joined) => {
-                StoreContact::Dark(error.to_string(), clock::now())
-            }
-            (Err(error), StoreContact::Dark(_, since)) => {
-                StoreContact::Dark(error.to_string(), *since)
-            }
+            (Err(error), StoreContact::Joined) => StoreContact::Dark(error, clock::now()),
+            (Err(error), StoreContact::Dark(_, since)) => StoreContact::Dark(error, *since),
         };
     }
 
-    fn try_turn(&mut self, store: &mut dyn Store, wishes: &HostValue) -> Result<(), StoreError> {
-        self.keep_session(store, wishes)?;
+    fn try_turn(
+        &mut self,
+        store: &mut dyn Store,
+        wishes: &HostValue,
+        hold: &mut HoldLimits<'_>,
+    ) -> Result<(), StoreError> {
+        self.keep_session(store, wishes, hold)?;
         self.look(store)?;
+        hold(self);
         self.take_slot(store)?;
-        self.ask(store)?;
+        self.ask(store, hold)?;
         self.publish(store, wishes)
     }
 
@@ -153,6 +178,7 @@ impl VolumeMember {
         &mut self,
         store: &mut dyn Store,
         wishes: &HostValue,
+        hold: &mut HoldLimits<'_>,
     ) -> Result<(), StoreError> {
         let now = clock::now();
         if let Some(ours) = &mut self.ours {
@@ -172,6 +198,8 @@ impl VolumeMember {
                 Err(error) => return Err(error),
             }
             self.lose_session();
+            // Others may have had its grants for long.
+            hold(self);
         }
         let sent = clock::now();
         let id = store.open(SESSION)?;
@@ -190,8 +218,9 @@ impl VolumeMember {
             store.end(id)?;
             let host = &self.host;
             return Err(StoreError::Refused(format!(
-                "another daemon is the host '{host}' there, or this one before it was started \
-                 anew, for {} s more: give each its own `host`",
+                "another daemon is the host '{host}' there, or this one was until it was killed: \
+                 then its session ends within {} s and this one takes its place by itself; else \
+                 give each daemon a `host` of its own",
                 SESSION.0 / 1_000_000_000
             )));
         }
@@ -222,7 +251,7 @@ impl VolumeMember {
                 if is_empty { "nothing is left of the volume" } else { "it has gone back in time" }
             )));
         }
-        self.view = view;
+        (self.view, self.seen) = (view, Some(sent));
         let Some(ours) = &mut self.ours else { return Ok(()) };
         let id = ours.session.id;
         if self.view.hosts.get(&self.host).is_none_or(|host| host.session != Some(id)) {
@@ -271,32 +300,48 @@ impl VolumeMember {
     }
 
     /// Asks for the share of each limit.
-    fn ask(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
-        let Some(at) = self.view.hosts.keys().position(|host| *host == self.host) else {
-            return Ok(());
-        };
-        for (key, limit) in &self.view.limits {
-            let Some(holder) = self.parts.get_mut(key) else { continue };
-            let all = shares(limit.terms.grantable(), &self.view.demands(key));
-            let seen = self.view.others(limit, &self.host);
+    fn ask(&mut self, store: &mut dyn Store, hold: &mut HoldLimits<'_>) -> Result<(), StoreError> {
+        let keys: Vec<LimitKey> = self.view.limits.keys().cloned().collect();
+        for key in &keys {
             // An answer that says how the record stands may bring another question.
             for _ in 0..3 {
-                let wish = holder.wish(clock::now(), all[at], seen);
-                let Some((number, question)) = wish else { break };
-                let place = (&self.keys, key, &*self.host, limit.terms.set);
-                match put_question(store, place, question) {
-                    Ok(answer) => holder.answered(number, answer),
-                    Err(error) => {
-                        holder.answered(number, Answer::Nothing);
-                        if error == StoreError::NoSession {
-                            self.lose_session();
-                        }
-                        return Err(error);
-                    }
+                let before = self.part(key);
+                let Some((number, question, set)) = self.wish(key) else { break };
+                if self.part(key) != before {
+                    hold(self);
+                }
+                let place = (&self.keys, key, &*self.host, set);
+                let answer = put_question(store, place, question);
+                let heard = answer.as_ref().map_or(Answer::Nothing, |answer| *answer);
+                if let Some(holder) = self.parts.get_mut(key) {
+                    holder.answered(number, heard);
+                }
+                if answer == Err(StoreError::NoSession) {
+                    self.lose_session();
+                }
+                answer?;
+                if self.part(key) != before {
+                    hold(self);
                 }
             }
         }
         Ok(())
+    }
+
+    /// What a limit lets the host have now.
+    fn part(&self, key: &LimitKey) -> Option<Allowance> {
+        Some(self.parts.get(key)?.allowed(clock::now()))
+    }
+
+    /// What to ask about a limit, with the number that the answer is to have and when the limit was
+    /// set.
+    fn wish(&mut self, key: &LimitKey) -> Option<(u64, Question, Revision)> {
+        let at = self.view.hosts.keys().position(|host| *host == self.host)?;
+        let limit = self.view.limits.get(key)?;
+        let all = shares(limit.terms.grantable(), &self.view.demands(key));
+        let seen = self.view.others(limit, &self.host);
+        let (number, question) = self.parts.get_mut(key)?.wish(clock::now(), all[at], seen)?;
+        Some((number, question, limit.terms.set))
     }
 
     /// Tells the others what the host wants, if it is something else than before.
@@ -334,37 +379,12 @@ fn if_absent(put: StorePut) -> StoreChange {
     StoreChange { conditions, puts: vec![put], ..StoreChange::default() }
 }
 
-/// The queue and the groups of a host go into what all hosts compute: a smaller part is worth it.
-const WEIGHED_PART: u64 = 32;
-
 /// Whether something has changed by so much that others should know.
 fn is_worth(before: &HostValue, now: &HostValue) -> bool {
-    is_weighed_anew(before, now)
+    weighing::is_news(before, now)
         || [(&before.wanted, &now.wanted), (&before.used, &now.used)]
             .into_iter()
             .any(|(before, now)| differs(before, now))
-}
-
-fn is_weighed_anew(before: &HostValue, now: &HostValue) -> bool {
-    let other = |was: u64, is: u64| is.abs_diff(was) > is.max(was) / WEIGHED_PART;
-    let queue = match (before.queue, now.queue) {
-        (Some(was), Some(is)) => {
-            other(was.window, is.window)
-                || other(was.in_flight, is.in_flight)
-                || other(was.done, is.done)
-                || was.alone_ns != is.alone_ns
-        }
-        (was, is) => was.is_some() != is.is_some(),
-    };
-    queue
-        || before.groups.len() != now.groups.len()
-        || now.groups.iter().any(|(path, is)| {
-            before.groups.get(path).is_none_or(|was| {
-                (was.weight, was.tasks) != (is.weight, is.tasks)
-                    || other(was.used, is.used)
-                    || other(was.wanted, is.wanted)
-            })
-        })
 }
 
 fn differs(before: &BTreeMap<LimitKey, u64>, now: &BTreeMap<LimitKey, u64>) -> bool {

@@ -13,11 +13,14 @@
 
 mod agent;
 mod etcd;
+mod guaranteed;
 mod kept;
 mod member;
+mod news;
 mod questions;
 mod records;
 mod setting;
+mod standing;
 mod store;
 #[cfg(test)]
 mod tests;

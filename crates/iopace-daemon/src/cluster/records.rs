@@ -12,6 +12,7 @@
 
 use iopace_core::cluster::{Allowance, Cut, Revision, Terms};
 use iopace_core::group::Rates;
+use iopace_core::stats::OpCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,9 @@ pub(super) struct LimitKey {
     /// The group's path.
     pub(super) group: String,
 }
+
+/// A rate, with this host's part of it and the sum for all hosts.
+pub(super) type PartOf = (LimitKey, (u64, u64));
 
 /// A rate, by its place among those of [`Rates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +49,23 @@ impl RateKind {
 
     pub(super) fn find(name: &str) -> Option<RateKind> {
         NAMES.iter().position(|known| *known == name).map(RateKind)
+    }
+
+    pub(super) fn counts_reads(self) -> bool {
+        self.0 % 3 != 1
+    }
+
+    pub(super) fn counts_writes(self) -> bool {
+        !self.0.is_multiple_of(3)
+    }
+
+    /// The amount of it between two looks.
+    pub(super) fn amount(self, was: &OpCounts, is: &OpCounts) -> u64 {
+        let read = is.read.get().saturating_sub(was.read.get());
+        let written = is.written.get().saturating_sub(was.written.get());
+        let reads = is.reads_count.saturating_sub(was.reads_count);
+        let writes = is.writes_count.saturating_sub(was.writes_count);
+        [read, written, read + written, reads, writes, reads + writes][self.0]
     }
 
     pub(super) fn of(self, rates: &Rates) -> Option<NonZeroU64> {
@@ -251,6 +272,12 @@ pub(super) struct GroupValue {
     pub(super) tasks: u32,
     pub(super) used: u64,
     pub(super) wanted: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) least: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]

@@ -79,7 +79,18 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Unreachable(why) | StoreError::Refused(why) => f.write_str(why),
-            StoreError::NoSession => f.write_str("it does not know our session any more"),
+            StoreError::NoSession => f.write_str("etcd does not know this host's session any more"),
+        }
+    }
+}
+
+impl StoreError {
+    /// What is to be said of a host whose turn has ended with it.
+    pub(super) fn told(&self) -> String {
+        match self {
+            StoreError::Unreachable(why) => format!("etcd is not reached: {why}"),
+            // It has answered.
+            StoreError::Refused(_) | StoreError::NoSession => self.to_string(),
         }
     }
 }
@@ -103,4 +114,9 @@ pub(super) trait Store: Send {
 
     /// Carries out a change.
     fn change(&mut self, change: &StoreChange) -> Result<StoreOutcome, StoreError>;
+
+    /// What is known to be wrong with the program that answers, in words; each is told of once.
+    fn flaw(&mut self) -> Option<String> {
+        None
+    }
 }

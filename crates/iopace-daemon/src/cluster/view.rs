@@ -112,7 +112,8 @@ impl VolumeView {
     pub(super) fn demands(&self, limit: &LimitKey) -> Vec<Demand> {
         let wanted = |host: &SeenHost| host.record.wanted.get(limit).copied().unwrap_or(0);
         let all = self.hosts.values();
-        all.map(|host| Demand { wanted: Allowance(wanted(host)), weight: 1 }).collect()
+        all.map(|host| Demand { wanted: Allowance(wanted(host)), weight: 1, ..Demand::default() })
+            .collect()
     }
 }
 

@@ -2,32 +2,22 @@
 
 use super::kept::KeptVolume;
 use super::member::{Allowed, StoreContact, VolumeMember};
-use super::records::{Keys, LimitKey, TermsRecord, VolumeRecord};
+use super::news::{ClusterNote, VolumeNews};
+use super::records::{Keys, LimitKey, PartOf, RateKind, TermsRecord, VolumeRecord};
 use super::setting;
 use super::store::{Store, StoreChange, StoreError, StoreOutcome};
 use super::view::VolumeView;
-use super::weighing::Weighing;
+use super::weighing::{GroupTerms, Weighing};
 use super::wishes::Wishes;
-use crate::api::{HostPart, HostState, SharedLimit, SharedSetting, VolumeState};
 use crate::clock;
 use crate::config::ClusterConfig;
 use crate::groups::{ClusterSettings, Groups};
-use iopace_core::cluster::Allowance;
+use iopace_core::cluster::{Allowance, look_period};
 use iopace_core::group::Weight;
-use iopace_core::time::{Instant, Nanos};
+use iopace_core::time::Nanos;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-
-/// So often a host reads all that a volume has, with few hosts.
-const PERIOD: Nanos = Nanos::from_millis(250);
-
-/// With many, each reads so much more rarely for each of them: a record is some 250 bytes, so that
-/// no host reads more than 32 KiB/s, whatever their number.
-const PERIOD_OF_HOST: Nanos = Nanos::from_millis(8);
-
-/// A session lasts for several looks, however many hosts there are.
-const PERIOD_MAX: Nanos = Nanos::from_millis(1_500);
 
 /// The volume.
 pub(super) struct Volume {
@@ -41,11 +31,16 @@ pub(super) struct Volume {
     weighing: Weighing,
     /// What was last kept.
     kept: KeptVolume,
+    /// What the configuration says of the volume.
+    pub(super) wanted: VolumeRecord,
+    /// What holds for its groups, by path.
+    pub(super) parts: BTreeMap<String, ClusterSettings>,
     is_unkept: bool,
     /// Groups that cannot be made here.
     refused: Vec<String>,
-    /// What is said of it in the list of events, if it changes.
-    said: Option<String>,
+    news: VolumeNews,
+    /// Looks in a row in which the window said nothing for other hosts.
+    blind_looks: u32,
 }
 
 impl Volume {
@@ -53,14 +48,19 @@ impl Volume {
     pub(super) fn new(config: &ClusterConfig, name: &str, device: &str) -> Volume {
         let keys = Keys::new(&config.prefix, name);
         let target_ns = config.target.map(|target| target.0);
-        let terms = VolumeRecord { hosts_max: config.hosts_max, target_ns };
-        let mut member = VolumeMember::new(keys.clone(), &config.host, terms);
+        let wanted = VolumeRecord { hosts_max: config.hosts_max, target_ns };
+        let mut member = VolumeMember::new(keys.clone(), &config.host, wanted);
         let kept = KeptVolume::read(&config.state, name, &config.host).unwrap_or_default();
         let terms = kept.limits.iter();
         let terms = terms.filter_map(|(key, record)| Some((key.clone(), record.terms()?)));
         member.remember(kept.slot, terms.collect());
         let set = kept.set.iter().cloned();
         member.view.set = set.map(|(group, file, lines)| ((group, file), lines)).collect();
+        if kept.hosts_max > 0 {
+            let (hosts_max, places) = (kept.hosts_max, kept.places.clone());
+            member.view.volume = Some(VolumeRecord { hosts_max, target_ns: None });
+            member.view.slots = places;
+        }
         Volume {
             name: name.to_owned(),
             device: device.to_owned(),
@@ -71,9 +71,12 @@ impl Volume {
             wishes: Wishes::default(),
             weighing: Weighing::new(config.target),
             kept,
+            news: VolumeNews::new(&config.host, wanted),
+            blind_looks: 0,
+            wanted,
+            parts: BTreeMap::new(),
             is_unkept: false,
             refused: Vec::new(),
-            said: None,
         }
     }
 
@@ -84,57 +87,46 @@ impl Volume {
 
     /// The time between two turns.
     pub(super) fn period(&self) -> Nanos {
-        let hosts = self.member.view.hosts.len() as u64;
-        PERIOD.max(Nanos(PERIOD_OF_HOST.0 * hosts)).min(PERIOD_MAX)
+        look_period(self.member.view.hosts.len() as u64)
     }
 
-    /// A turn; returns what has happened, in words.
-    pub(super) fn turn(&mut self, store: &mut dyn Store, groups: &Groups) -> Option<String> {
+    /// A turn; returns what has happened.
+    pub(super) fn turn(&mut self, store: &mut dyn Store, groups: &Groups) -> Vec<ClusterNote> {
         let now = clock::now();
         let allowed = self.member.allowed(now).into_iter();
-        let allowed: Vec<(LimitKey, (u64, u64))> =
+        let limits: Vec<PartOf> =
             allowed.map(|(key, part)| (key, (part.now.0, part.limit.0))).collect();
-        let device = groups.device_table().find(&self.device)?;
-        let mut wishes = self.wishes.look(now, (groups, &*device), &allowed).clone();
+        let mut guarantees = self.own_guarantees();
+        guarantees.retain(|(key, _)| limits.iter().all(|(limit, _)| limit != key));
+        let Some(device) = groups.device_table().find(&self.device) else { return Vec::new() };
+        let parts = (&*limits, &*guarantees);
+        let mut wishes = self.wishes.look(now, (groups, &*device), parts).clone();
         let set = self.set_weights();
-        let is_capped = |group: &str| self.wishes.is_pressed(group);
-        self.weighing.look(now, (groups, &*device), (&set, &is_capped), &mut wishes);
-        self.member.turn(store, &wishes);
+        let terms = GroupTerms { weights: &set, wishes: &self.wishes, guarantees: &guarantees };
+        self.weighing.look(now, (groups, &*device), &terms, &mut wishes);
+        // The first look is what tells a window that there are others.
+        self.blind_looks = if wishes.queue.is_some() { 0 } else { self.blind_looks + 1 };
+        let Volume { member, weighing, name, device: of_device, host, .. } = self;
+        let place = (&**name, &**of_device, &**host);
+        member.turn(store, &wishes, &mut |member| {
+            // Groups that cannot be made are told of at the end of the turn.
+            _ = groups.set_cluster(place.1, &held(place, member, weighing, groups));
+        });
         if self.member.standing == StoreContact::Joined {
             let look = self.period();
             self.weighing.tell((&self.member.view, &self.host), look, &*device);
         }
         self.tell(groups);
         self.keep();
-        self.news()
+        let VolumeMember { view, standing, slot, .. } = &self.member;
+        let blind = (self.blind_looks > 2).then_some(&*self.device);
+        self.news.after(view, (standing, *slot), blind)
     }
 
     /// Has what is allowed hold for the groups.
     pub(super) fn tell(&mut self, groups: &Groups) {
-        let now = clock::now();
-        let view = &self.member.view;
-        let mut all: BTreeMap<String, ClusterSettings> = BTreeMap::new();
-        let at = view.hosts.keys().position(|host| *host == self.host);
-        let mut set: Vec<&String> = view.set.keys().map(|(group, _)| group).collect();
-        set.dedup();
-        for group in set {
-            let Some(settings) = setting::settings(view, (&self.name, group)) else { continue };
-            let part = all.entry(group.clone()).or_default();
-            let is_set = |file: &str| view.set.contains_key(&(group.clone(), file.to_owned()));
-            part.weight = is_set("io.weight").then_some(settings.weight);
-            if let Some(at) = at {
-                part.min = setting::guarantees(view, group, &settings.min, at);
-            }
-        }
-        for (key, allowed) in self.member.allowed(now) {
-            let part = all.entry(key.group.clone()).or_default();
-            limit(part, &key, allowed);
-        }
-        // One that was removed here meanwhile is not made for its weight.
-        let is_there = |path: &str| groups.find(path).is_ok();
-        for (path, weight) in self.weighing.weights().iter().filter(|(path, _)| is_there(path)) {
-            all.entry(path.clone()).or_default().weight = Some(*weight);
-        }
+        let place = (&*self.name, &*self.device, &*self.host);
+        let all = held(place, &self.member, &self.weighing, groups);
         // Each time: a group may have been removed and made again meanwhile.
         let refused = groups.set_cluster(&self.device, &all);
         if refused != self.refused {
@@ -143,10 +135,30 @@ impl Volume {
             }
             self.refused = refused;
         }
+        groups.set_shared(&self.device, self.shared(groups, &all));
+        self.parts = all;
+    }
+
+    /// This host's part of each guarantee.
+    fn own_guarantees(&self) -> Vec<PartOf> {
+        let view = &self.member.view;
+        let at = view.hosts.keys().position(|host| *host == self.host);
+        let groups = view.set.keys().filter(|(_, file)| file == "io.min");
+        let mut parts = Vec::new();
+        for (group, _) in groups {
+            let Some(settings) = setting::settings(view, (&self.name, group)) else { continue };
+            let own = at.map(|at| setting::guarantees(view, group, &settings.min, at));
+            for rate in RateKind::all() {
+                let Some(all) = rate.of(&settings.min) else { continue };
+                let own = own.as_ref().and_then(|own| rate.of(own)).map_or(0, NonZeroU64::get);
+                parts.push((LimitKey { rate, group: group.clone() }, (own, all.get())));
+            }
+        }
+        parts
     }
 
     /// The weights that are set for all hosts, by group.
-    fn set_weights(&self) -> BTreeMap<String, Weight> {
+    pub(super) fn set_weights(&self) -> BTreeMap<String, Weight> {
         let view = &self.member.view;
         let set = view.set.keys().filter(|(_, file)| file == "io.weight");
         let of = |(group, _): &(String, String)| {
@@ -162,10 +174,13 @@ impl Volume {
             return;
         }
         let limits = self.member.terms().into_iter();
-        let set = self.member.view.set.iter();
+        let view = &self.member.view;
+        let set = view.set.iter();
         let now = KeptVolume {
             host: self.host.clone(),
             slot: self.member.slot,
+            hosts_max: view.volume.map_or(0, |volume| volume.hosts_max),
+            places: view.slots.clone(),
             limits: limits.map(|(key, terms)| (key, TermsRecord::from(terms))).collect(),
             set: set
                 .map(|((group, file), text)| (group.clone(), file.clone(), text.clone()))
@@ -183,38 +198,6 @@ impl Volume {
                 }
             }
         }
-    }
-
-    /// What has happened since the last time, in words.
-    fn news(&mut self) -> Option<String> {
-        let view = &self.member.view;
-        let now = match &self.member.standing {
-            StoreContact::Dark(why, _) => Some(format!("the store is not reached: {why}")),
-            StoreContact::Joined if self.member.slot.is_none() && has_all_taken(view) => {
-                Some(format!(
-                    "all {} places are taken: in the dark this host has nothing of any limit; \
-                 'iopace cluster forget HOST' frees one",
-                    view.slots.len()
-                ))
-            }
-            StoreContact::Joined if !view.strange.is_empty() => Some(format!(
-                "in the store is what no host of this version writes: {:?}",
-                view.strange
-            )),
-            StoreContact::Joined => None,
-        };
-        // Why it is not reached may change with each try.
-        let kind = |text: &Option<String>| {
-            text.as_ref().and_then(|text| text.get(..12).map(str::to_owned))
-        };
-        let is_new = kind(&now) != kind(&self.said);
-        let before = std::mem::replace(&mut self.said, now);
-        let text = match (&self.said, before) {
-            (Some(text), _) => text.clone(),
-            (None, Some(_)) => "all is well again".to_owned(),
-            (None, None) => return None,
-        };
-        is_new.then_some(text)
     }
 
     /// Sets lines for a group on all hosts.
@@ -253,7 +236,7 @@ impl Volume {
         }
         let Some(slot) = view.slot_of(host) else {
             let known: Vec<&str> = view.slots.values().map(String::as_str).collect();
-            return Err(format!("'{host}' has no slot; these have: {}", known.join(", ")));
+            return Err(format!("'{host}' has no place; these have: {}", known.join(", ")));
         };
         let removes = vec![self.keys.slot(slot)];
         let absent = super::store::Condition::Absent(self.keys.host(host));
@@ -274,77 +257,39 @@ impl Volume {
         let outcome = store.change(change).map_err(|error| unreached(&error))?;
         Ok(matches!(outcome, StoreOutcome::Done(_)))
     }
-
-    /// How it stands.
-    pub(super) fn state(&self) -> VolumeState {
-        let now = clock::now();
-        let view = &self.member.view;
-        let (dark, since) = match &self.member.standing {
-            StoreContact::Joined => (None, now),
-            StoreContact::Dark(why, since) => (Some(why.clone()), *since),
-        };
-        let mut hosts: Vec<&String> = view.hosts.keys().chain(view.slots.values()).collect();
-        hosts.sort();
-        hosts.dedup();
-        let host = |host: &String| HostState {
-            host: host.clone(),
-            is_there: view.hosts.contains_key(host),
-            has_slot: view.slot_of(host).is_some(),
-        };
-        let set = view.set.iter();
-        VolumeState {
-            volume: self.name.clone(),
-            device: self.device.clone(),
-            dark,
-            dark_for_ms: now.since(since).0 / 1_000_000,
-            has_slot: self.member.slot.is_some(),
-            hosts_max: view.volume.map_or(0, |volume| volume.hosts_max),
-            hosts: hosts.into_iter().map(host).collect(),
-            limits: self.limits(now),
-            settings: set
-                .map(|((group, file), lines)| SharedSetting {
-                    group: group.clone(),
-                    file: file.clone(),
-                    lines: lines.clone(),
-                })
-                .collect(),
-        }
-    }
-
-    fn limits(&self, now: Instant) -> Vec<SharedLimit> {
-        let view = &self.member.view;
-        let part = |key: &LimitKey, host: &String| {
-            let seen = view.hosts.get(host).map(|host| &host.record);
-            let of = |amounts: Option<&BTreeMap<LimitKey, u64>>| {
-                amounts.and_then(|amounts| amounts.get(key)).copied().unwrap_or(0)
-            };
-            let grants = view.limits.get(key).map(|limit| &limit.grants);
-            HostPart {
-                host: host.clone(),
-                granted: grants
-                    .and_then(|grants| grants.get(host))
-                    .map_or(0, |record| record.grant.0),
-                wanted: of(seen.map(|record| &record.wanted)),
-                used: of(seen.map(|record| &record.used)),
-            }
-        };
-        let terms: BTreeMap<LimitKey, _> = self.member.terms().into_iter().collect();
-        let all = self.member.allowed(now).into_iter();
-        all.map(|(key, allowed)| SharedLimit {
-            group: key.group.clone(),
-            rate: key.rate.name().into(),
-            limit: allowed.limit.0,
-            allowed: allowed.now.0,
-            in_the_dark: terms.get(&key).map_or(0, |terms| terms.static_part().0),
-            parts: view.hosts.keys().map(|host| part(&key, host)).collect(),
-        })
-        .collect()
-    }
 }
 
-/// Whether there is no static part for another host.
-fn has_all_taken(view: &VolumeView) -> bool {
-    view.volume.is_some_and(|volume| view.slots.len() >= volume.hosts_max as usize)
+/// All that is to hold for the groups of a volume now, which is here that device of that host.
+fn held(
+    (volume, _, host): (&str, &str, &str),
+    member: &VolumeMember,
+    weighing: &Weighing,
+    groups: &Groups,
+) -> BTreeMap<String, ClusterSettings> {
+    let (now, view) = (clock::now(), &member.view);
+    let mut all: BTreeMap<String, ClusterSettings> = BTreeMap::new();
+    let at = view.hosts.keys().position(|known| known == host);
+    let mut set: Vec<&String> = view.set.keys().map(|(group, _)| group).collect();
+    set.dedup();
+    for group in set {
+        let Some(settings) = setting::settings(view, (volume, group)) else { continue };
+        let part = all.entry(group.clone()).or_default();
+        let is_set = |file: &str| view.set.contains_key(&(group.clone(), file.to_owned()));
+        part.weight = is_set("io.weight").then_some(settings.weight);
+        if let Some(at) = at {
+            part.min = setting::guarantees(view, group, &settings.min, at);
+        }
+    }
+    for (key, allowed) in member.allowed(now) {
+        let part = all.entry(key.group.clone()).or_default();
+        limit(part, &key, allowed);
+    }
+    // One that was removed here meanwhile is not made for its weight.
+    let is_there = |path: &str| groups.find(path).is_ok();
+    for (path, weight) in weighing.weights().iter().filter(|(path, _)| is_there(path)) {
+        all.entry(path.clone()).or_default().weight = Some(*weight);
+    }
+    all
 }
 
 /// Has what is allowed hold for one rate of a group.
@@ -358,5 +303,6 @@ fn limit(part: &mut ClusterSettings, key: &LimitKey, allowed: Allowed) {
 }
 
 fn unreached(error: &StoreError) -> String {
-    format!("the store does not do it: {error}: see 'iopace cluster status'")
+    let told = error.told();
+    format!("{told}; it may be done or not: 'iopace cluster status' says how it stands")
 }

@@ -4,8 +4,9 @@
 //! Weights are shared among the groups directly below the root, and the tasks of the root itself;
 //! what is below them shares on each host what the group has there.
 
-use super::records::{GroupValue, HostValue, QueueValue};
+use super::records::{GroupValue, HostValue, PartOf, QueueValue};
 use super::view::VolumeView;
+use super::wishes::Wishes;
 use crate::device::Device;
 use crate::groups::Groups;
 use iopace_core::cluster::{
@@ -32,8 +33,14 @@ const WORTH_PART: u32 = 16;
 /// The path that stands for tasks of the root itself.
 const ROOT: &str = "/";
 
-/// Says of which groups a limit holds back more than others do.
-type Capped<'a> = dyn Fn(&str) -> bool + 'a;
+/// What is set for the groups of a host, and what they use of it.
+pub(super) struct GroupTerms<'a> {
+    /// The weights that hold for all hosts.
+    pub(super) weights: &'a BTreeMap<String, Weight>,
+    pub(super) wishes: &'a Wishes,
+    /// Its guarantees, but for rates with a limit.
+    pub(super) guarantees: &'a [PartOf],
+}
 
 /// The meter of a host.
 #[derive(Debug, Default)]
@@ -56,13 +63,12 @@ impl Weighing {
         Weighing { target, ..Weighing::default() }
     }
 
-    /// Looks at the device and adds to what is to be published. `set` are weights that hold for all
-    /// hosts, and `is_capped` says of which groups a limit holds back more than others do.
+    /// Looks at the device and adds to what is to be published.
     pub(super) fn look(
         &mut self,
         now: Instant,
         (groups, device): (&Groups, &dyn Device),
-        (set, is_capped): (&BTreeMap<String, Weight>, &Capped<'_>),
+        terms: &GroupTerms<'_>,
         into: &mut HostValue,
     ) {
         let mut tops = groups.top_groups(&device.info().name);
@@ -80,10 +86,11 @@ impl Weighing {
         tops.push((ROOT.to_owned(), GroupId::ROOT, Weight::DEFAULT));
         let mut told = Vec::new();
         for ((path, id, weight), since_start) in tops.iter().zip(uses) {
-            let weight = set.get(path).copied().unwrap_or(*weight);
+            let weight = terms.weights.get(path).copied().unwrap_or(*weight);
             let tasks_count = tasks.get(id).copied().unwrap_or(0);
             let group = self.number(path);
-            told.push(HostGroup { group, weight, tasks_count, most: None, since_start });
+            let least = Allowance(terms.wishes.guaranteed(path));
+            told.push(HostGroup { group, weight, tasks_count, most: None, least, since_start });
         }
         let record = self.meter.look(now, &queue, &told);
         into.queue = Some(QueueValue {
@@ -96,9 +103,14 @@ impl Weighing {
             let path = &self.names[group.group.0 as usize];
             let used = group.used.0;
             // Who is held back by a limit would not use more if others had less.
-            let wanted = if is_capped(path) { used } else { group.wanted.0 };
-            let (weight, tasks) = (group.weight.get(), group.tasks_count);
-            into.groups.insert(path.clone(), GroupValue { weight, tasks, used, wanted });
+            let wanted = if terms.wishes.is_pressed(path) { used } else { group.wanted.0 };
+            // Who waits all the time would use all of a guarantee, however little he has of it.
+            let owed = terms.guarantees.iter().filter(|(key, _)| key.group == *path);
+            for (key, (_, sum)) in owed.filter(|_| wanted == u64::MAX) {
+                into.wanted.insert(key.clone(), *sum);
+            }
+            let (weight, tasks, least) = (group.weight.get(), group.tasks_count, group.least.0);
+            into.groups.insert(path.clone(), GroupValue { weight, tasks, used, wanted, least });
         }
     }
 
@@ -183,6 +195,16 @@ fn part<'a>(
     Some((own_part(&hosts, own?, terms), names))
 }
 
+/// Whether others have to be told of what has changed since `before` was published.
+pub(super) fn is_news(before: &HostValue, now: &HostValue) -> bool {
+    let names = before.groups.keys().chain(now.groups.keys());
+    let names: Vec<&str> = names.map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect();
+    let of = |value: &HostValue| {
+        value.queue.map(|queue| record(&queue, &value.groups, &names)).unwrap_or_default()
+    };
+    before.queue.is_some() != now.queue.is_some() || of(now).is_news(&of(before))
+}
+
 fn record(queue: &QueueValue, groups: &BTreeMap<String, GroupValue>, names: &[&str]) -> HostRecord {
     let demand = |(path, value): (&String, &GroupValue)| {
         let at = names.binary_search(&path.as_str()).ok()?;
@@ -192,6 +214,7 @@ fn record(queue: &QueueValue, groups: &BTreeMap<String, GroupValue>, names: &[&s
             tasks_count: value.tasks,
             used: Allowance(value.used),
             wanted: Allowance(value.wanted),
+            least: Allowance(value.least),
         })
     };
     HostRecord {

@@ -1,12 +1,12 @@
-//! What a host would use of each limit, by what it has used.
+//! What a host would use of each limit and guarantee, by what it has used.
 
-use super::records::{HostValue, LimitKey};
+use super::guaranteed::{Guaranteed, per_second};
+use super::records::{HostValue, PartOf};
 use crate::device::Device;
 use crate::groups::Groups;
 use iopace_core::stats::OpCounts;
 use iopace_core::time::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU64;
 
 /// A group that has used so many eighths of what it was allowed would use more.
 const PRESSED_EIGHTHS: u64 = 7;
@@ -22,19 +22,19 @@ pub(super) struct Wishes {
     last: HostValue,
     /// Groups that use as much as a limit lets them.
     pressed: BTreeSet<String>,
+    guaranteed: Guaranteed,
 }
 
 impl Wishes {
-    /// Looks at the groups of these limits; `allowed` is what each has at present, with the limit
-    /// of the sum.
+    /// Looks at the groups of these limits and guarantees.
     pub(super) fn look(
         &mut self,
         now: Instant,
         (groups, device): (&Groups, &dyn Device),
-        allowed: &[(LimitKey, (u64, u64))],
+        (limits, guarantees): (&[PartOf], &[PartOf]),
     ) -> &HostValue {
         let mut counts = BTreeMap::new();
-        for (key, _) in allowed {
+        for (key, _) in limits.iter().chain(guarantees) {
             let id = groups.find(&key.group).ok();
             let status = id.and_then(|id| device.group(id));
             let own = status.map(|status| status.account.counts).unwrap_or_default();
@@ -51,16 +51,19 @@ impl Wishes {
         }
         let mut record = HostValue::default();
         self.pressed.clear();
-        for (key, (now_allowed, limit)) in allowed {
-            let zero = OpCounts::default();
-            let was = before.get(&key.group).unwrap_or(&zero);
-            let used = per_second(amount(key, was, &counts[&key.group]), past);
-            let is_pressed = used.saturating_mul(8) >= now_allowed.saturating_mul(PRESSED_EIGHTHS);
-            let wanted = if is_pressed { *limit } else { used + used / ROOM_PART };
+        let nothing = OpCounts::default();
+        let around = |group: &str| (before.get(group).unwrap_or(&nothing), &counts[group]);
+        // A limit on the same rate knows more: it has the last word.
+        self.guaranteed.look((now, past), guarantees, around, &mut record);
+        for (key, (own, sum)) in limits {
+            let (was, is) = around(&key.group);
+            let used = per_second(key.rate.amount(was, is), past);
+            let is_pressed = used.saturating_mul(8) >= own.saturating_mul(PRESSED_EIGHTHS);
+            let wanted = if is_pressed { *sum } else { used + used / ROOM_PART };
             if is_pressed {
                 self.pressed.insert(key.group.clone());
             }
-            record.wanted.insert(key.clone(), wanted.min(*limit));
+            record.wanted.insert(key.clone(), wanted.min(*sum));
             record.used.insert(key.clone(), used);
         }
         self.before = Some((now, counts));
@@ -68,26 +71,13 @@ impl Wishes {
         &self.last
     }
 
+    /// See [`Guaranteed::cost`].
+    pub(super) fn guaranteed(&self, group: &str) -> u64 {
+        self.guaranteed.cost(group)
+    }
+
     /// Whether a limit holds a group back.
     pub(super) fn is_pressed(&self, group: &str) -> bool {
         self.pressed.contains(group)
     }
-}
-
-/// The amount of a rate between two looks.
-fn amount(key: &LimitKey, was: &OpCounts, is: &OpCounts) -> u64 {
-    let read = is.read.get().saturating_sub(was.read.get());
-    let written = is.written.get().saturating_sub(was.written.get());
-    let reads = is.reads_count.saturating_sub(was.reads_count);
-    let writes = is.writes_count.saturating_sub(was.writes_count);
-    let rates = [read, written, read + written, reads, writes, reads + writes];
-    let rates = rates.map(NonZeroU64::new);
-    let [rbps, wbps, bps, riops, wiops, iops] = rates;
-    let rates = iopace_core::group::Rates { rbps, wbps, bps, riops, wiops, iops };
-    key.rate.of(&rates).map_or(0, NonZeroU64::get)
-}
-
-fn per_second(amount: u64, past: Nanos) -> u64 {
-    let rate = u128::from(amount) * 1_000_000_000 / u128::from(past.0.max(1));
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

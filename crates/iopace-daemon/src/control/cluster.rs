@@ -83,7 +83,7 @@ impl From<ClusterError> for Refused {
     fn from(error: ClusterError) -> Refused {
         let status = match error {
             ClusterError::NoCluster => StatusCode::NOT_FOUND,
-            ClusterError::WhichVolume(_) => StatusCode::BAD_REQUEST,
+            ClusterError::WhichVolume(_) | ClusterError::NoVolume(..) => StatusCode::BAD_REQUEST,
             ClusterError::Refused(_) => StatusCode::CONFLICT,
         };
         Refused::new(status, error.to_string(), "")

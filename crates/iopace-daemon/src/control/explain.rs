@@ -8,7 +8,7 @@ use super::{Controlled, idle_executor};
 use crate::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use crate::clock;
 use crate::device::Device;
-use crate::groups::Groups;
+use crate::groups::{Groups, SharedDevice};
 use crate::limits::LIVE_KEPT;
 use crate::live::explain::{self, SettingsOf, chain};
 use crate::live::text::json;
@@ -137,6 +137,8 @@ struct Asked {
     /// Each with whether it is rotational.
     devices: Vec<(String, bool)>,
     settings: Vec<SettingsOf>,
+    /// By device: how it stands as a part of a volume of several hosts.
+    shared: Vec<Option<Arc<SharedDevice>>>,
     group: Option<String>,
     over_ns: u64,
     /// By device: the scheduler at this moment, which the last interval may not know yet.
@@ -162,9 +164,10 @@ impl Asked {
             groups.settings_on(device, listed.chain(group.iter().flat_map(|group| chain(group))))
         });
         let settings = settings.collect();
+        let shared = devices.iter().map(|(device, _)| groups.shared(device)).collect();
         let below = devices.iter().map(|_| None).collect();
         let present = devices.iter().map(|_| None).collect();
-        Asked { kept, devices, settings, group, over_ns, below, _turn: turn, present }
+        Asked { kept, devices, settings, shared, group, over_ns, below, _turn: turn, present }
     }
 
     /// Notes which scheduler each device has now.
@@ -206,7 +209,8 @@ impl Asked {
     /// What is to be said of a device. Some milliseconds for hundreds of groups.
     fn device(&self, place: usize) -> Option<ExplainedDevice> {
         let (device, is_rotational) = &self.devices[place];
-        let subject = explain::Subject { device, is_rotational: *is_rotational };
+        let shared = self.shared[place].as_deref();
+        let subject = explain::Subject { device, is_rotational: *is_rotational, shared };
         let settings = &self.settings[place];
         let mut told = explain::explain(&self.reports(), subject, self.group.as_deref(), settings)?;
         if let Some(present) = &self.present[place] {

@@ -4,12 +4,12 @@ use super::refused::{Answer, Refused};
 use super::shared::{Body, Shared, Subject, body, words};
 use crate::api::{
     CgroupWritten, ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat,
-    GroupReport, GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning,
-    StatReport, WriteCgroup, WriteFile, Written,
+    GroupReport, GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SOURCE_CLUSTER,
+    SettingWarning, StatReport, WriteCgroup, WriteFile, Written,
 };
 use crate::device::GroupStatus;
 use crate::groups::{
-    CgroupOf, ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning,
+    CgroupOf, ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, Groups, ProcessInfo, Warning,
 };
 use crate::limits::PROCESSES_LISTED_MAX;
 use crate::report;
@@ -86,8 +86,13 @@ fn status(error: &GroupError) -> StatusCode {
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn list(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<GroupReport>>, Refused> {
     let [group] = words(&uri, ["group"])?;
-    let all = shared.subject.groups().list(group.as_deref().unwrap_or("/"))?;
-    Ok(Answer(all.into_iter().map(group_report).collect()))
+    let groups = shared.subject.groups();
+    let all = groups.list(group.as_deref().unwrap_or("/"))?;
+    let report = |info: GroupInfo| {
+        let cluster_files = groups.shared_files(&info.path);
+        GroupReport { cluster_files, ..group_report(info) }
+    };
+    Ok(Answer(all.into_iter().map(report).collect()))
 }
 
 /// Makes a group.
@@ -115,6 +120,16 @@ async fn create(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport
 async fn remove(State(shared): Subject, uri: Uri) -> Result<Answer<Removed>, Refused> {
     let [group] = words(&uri, ["group"])?;
     let group = needed(group)?;
+    let of_cluster = shared.subject.groups().shared_files(&group);
+    if let Some((file, lines)) = of_cluster.first_key_value() {
+        let volume = lines.split_whitespace().next().unwrap_or_default();
+        let error = format!("{group} is not removed: {file} is set for it on all hosts");
+        let hint = format!(
+            "it would be made again: 'iopace group set --cluster {group} {file} \'{volume} \
+             default\'' takes that away first"
+        );
+        return Err(Refused::new(StatusCode::CONFLICT, error, hint));
+    }
     shared.subject.groups().remove(&group)?;
     tracing::info!(group, "group removed");
     Ok(Answer(Removed { group }))
@@ -147,10 +162,28 @@ async fn read(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<FileReport>
             summary: spec.summary.into(),
             writable: spec.writable,
             text,
-            effective: effective.into_iter().map(effective_report).collect(),
+            effective: shared_values(groups, (&group, spec.name), device.as_deref())
+                .into_iter()
+                .chain(effective.into_iter().map(effective_report))
+                .collect(),
         })
     });
     Ok(Answer(reports.collect::<Result<_, GroupError>>()?))
+}
+
+/// The values of a file that are set for all hosts, on the devices that are asked about.
+fn shared_values(
+    groups: &Groups,
+    (group, file): (&str, &'static str),
+    device: Option<&str>,
+) -> Vec<EffectiveReport> {
+    let all = groups.shared_devices().into_iter();
+    let value = |name: String| {
+        let shared = groups.shared(&name)?;
+        let value = shared.values.get(&(group.to_owned(), file))?.clone();
+        Some(EffectiveReport { device: name, value, source: SOURCE_CLUSTER.into() })
+    };
+    all.filter(|name| device.is_none_or(|device| device == name)).filter_map(value).collect()
 }
 
 fn spec(name: &str) -> Option<&'static FileSpec> {
@@ -287,6 +320,7 @@ fn group_report(info: GroupInfo) -> GroupReport {
         made: info.is_made,
         files: texts(info.files),
         cgroup_files: texts(info.cgroup_files),
+        cluster_files: BTreeMap::new(),
     }
 }
 

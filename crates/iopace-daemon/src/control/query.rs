@@ -1,5 +1,7 @@
 //! The query of a request, `group=/vms/web&file=io.max`: percent-encoded, each word once.
 
+use crate::percent::decoded;
+
 /// The values of these words, in their order; `None` for a word that is not there.
 ///
 /// # Errors
@@ -14,27 +16,12 @@ pub(super) fn parse<const N: usize>(
         let Some(place) = words.iter().position(|known| *known == word) else {
             return Err(format!("the query knows no '{word}'; it knows: {}", words.join(", ")));
         };
-        let value = decode(value).ok_or_else(|| format!("'{word}' in the query is not text"))?;
+        let value = decoded(value).ok_or_else(|| format!("'{word}' in the query is not text"))?;
         if values[place].replace(value).is_some() {
             return Err(format!("'{word}' is there twice in the query"));
         }
     }
     Ok(values)
-}
-
-/// Undoes the percent-encoding; `None` if it is none, or not UTF-8.
-fn decode(text: &str) -> Option<String> {
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next()?.as_bytes().to_vec();
-    for piece in pieces {
-        let (digits, rest) = piece.split_at_checked(2)?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod recommend;
 mod reload;
 mod set_for;
 mod setup;
+mod shared;
 mod stat;
 mod warnings;
 mod write;
@@ -37,13 +38,14 @@ pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, MappedCgroup, Newcomer, Seen};
 pub(crate) use reload::OtherGroups;
 pub use setup::{DeviceSlots, Misconfigured, configured};
+pub(crate) use shared::SharedDevice;
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;
 pub use write::by_name;
 
 use crate::config::{ExportConfig, GroupConfig};
 use crate::device::Device;
-use crate::device_table::{DeviceList, DeviceTable, names};
+use crate::device_table::{DeviceList, DeviceTable};
 use crate::process::{Kernel, Proc};
 use crate::start_error::StartError;
 use cgroups::Cgroups;
@@ -54,6 +56,7 @@ use iopace_groups::tree::{Tree, TreeError};
 use made::Made;
 use members::{Member, PaidExport};
 use processes::Processes;
+use set_for::chosen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,6 +83,8 @@ struct State {
     containers: Cgroups,
     /// What holds over the tree on devices of a volume of several hosts.
     of_cluster: cluster::OfDevices,
+    /// By name: the devices that several hosts share.
+    shared: BTreeMap<String, Arc<SharedDevice>>,
     /// What is tried for groups.
     tried: recommend::Tried,
     /// Groups that the devices know.
@@ -143,6 +148,7 @@ impl Groups {
             cgroups: Cgroups::default(),
             containers: Cgroups::default(),
             of_cluster: cluster::OfDevices::new(),
+            shared: BTreeMap::new(),
             tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
@@ -374,21 +380,6 @@ impl Groups {
         drop(state);
         Ok((stats.into_iter().map(|(_, stat)| stat).collect(), left_out_count))
     }
-}
-
-/// The names of the devices that are meant: of one, or of all.
-fn chosen<'a>(
-    devices: &'a [Arc<dyn Device>],
-    device: Option<&str>,
-) -> Result<Vec<&'a str>, GroupError> {
-    let mut all = names(devices);
-    let Some(name) = device else { return Ok(all) };
-    if !all.contains(&name) {
-        let known = all.into_iter().map(String::from).collect();
-        return Err(GroupError::NoDevice { name: name.into(), known });
-    }
-    all.retain(|known| *known == name);
-    Ok(all)
 }
 
 impl State {

@@ -1,9 +1,12 @@
 //! What holds for groups on a device, for whoever compares it with what they get.
 
-use super::Groups;
+use super::{GroupError, Groups};
+use crate::device::Device;
+use crate::device_table::names;
 use crate::limits::{LOOK_PAUSE, SETTINGS_LOOK};
 use iopace_core::group::Settings;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread;
 
 impl Groups {
@@ -27,4 +30,19 @@ impl Groups {
             thread::sleep(LOOK_PAUSE);
         }
     }
+}
+
+/// The names of the devices that are meant: of one, or of all.
+pub(super) fn chosen<'a>(
+    devices: &'a [Arc<dyn Device>],
+    device: Option<&str>,
+) -> Result<Vec<&'a str>, GroupError> {
+    let mut all = names(devices);
+    let Some(name) = device else { return Ok(all) };
+    if !all.contains(&name) {
+        let known = all.into_iter().map(String::from).collect();
+        return Err(GroupError::NoDevice { name: name.into(), known });
+    }
+    all.retain(|known| *known == name);
+    Ok(all)
 }

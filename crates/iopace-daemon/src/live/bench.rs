@@ -216,7 +216,7 @@ impl Bench {
             disk: report::disk(&status),
             activity: groups[0].activity.clone(),
             queue: report::queue(&status, 0),
-            window: report::windowed(&status, &self.engine.window_picture()),
+            window: report::windowed(&status, &self.engine.window_picture(), false),
             pace: Some(report::paced(&status, &memory)),
             groups: groups.into(),
             groups_left_out_count: 0,

@@ -327,7 +327,7 @@ fn live_device(
         disk: report::disk(engine),
         activity: activity(&all, interval, now(&waiting.all())),
         queue: report::queue(engine, status.stats.refused_count),
-        window: report::windowed(engine, &status.window),
+        window: report::windowed(engine, &status.window, status.has_host_share),
         pace: status.memory.as_ref().map(|memory| report::paced(engine, memory)),
         groups_left_out_count: known_count - groups.len(),
         groups,

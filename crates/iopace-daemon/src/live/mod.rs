@@ -99,10 +99,12 @@ impl Live {
                     return;
                 }
                 let mut report = looker.look();
+                show_set_weights(&groups, &mut report);
                 groups.end_temporary();
                 let settings = settings(&groups, &report);
                 give_way();
                 watch.set_read_only(read_only(&devices.all()));
+                watch.set_shared(groups.shared_devices());
                 let raised = watch.judge(&mut report, &settings);
                 give_way();
                 told.add(report);
@@ -187,6 +189,17 @@ fn settings(groups: &Groups, report: &LiveReport) -> BTreeMap<String, SettingsOf
         (device.device.clone(), groups.settings_on(&device.device, paths))
     };
     report.devices.iter().map(of).collect()
+}
+
+/// Weights as they were set, where those that the engine has are this host's part of them.
+fn show_set_weights(groups: &Groups, report: &mut LiveReport) {
+    for device in &mut report.devices {
+        let Some(shared) = groups.shared(&device.device) else { continue };
+        for group in &mut device.groups {
+            let set = shared.weights.get(&group.group);
+            group.weight = set.map_or(group.weight, |weight| weight.get());
+        }
+    }
 }
 
 /// Tells of what the standing check found.

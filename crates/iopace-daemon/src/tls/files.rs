@@ -68,6 +68,15 @@ pub enum TlsError {
          {path}', and make a new key if others may have read it", path = .0.display()
     )]
     Exposed(PathBuf, u32),
+    /// A password that everybody may read.
+    #[error(
+        "{path}: everybody on this machine can read the password (mode {1:04o}): say 'chmod 0600 \
+         {path}', and change the password if others may have read it", path = .0.display()
+    )]
+    ExposedSecret(PathBuf, u32),
+    /// No password.
+    #[error("{path}: its first line is empty, and is to be the password", path = .0.display())]
+    EmptySecret(PathBuf),
     /// Nothing of what is needed.
     #[error("{path}: there is no {1} in it: it has to be PEM, with a line '-----BEGIN {2}-----'",
         path = .0.display())]
@@ -128,9 +137,19 @@ pub(super) fn key_text(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 /// The first line of a file that nobody else can read.
 pub(super) fn secret(path: &Path) -> Result<String, TlsError> {
-    let text = read(path, WRITABLE | EVERYBODY)?;
+    let text = read(path, WRITABLE | EVERYBODY).map_err(|error| match error {
+        TlsError::Exposed(path, mode) => TlsError::ExposedSecret(path, mode),
+        TlsError::Read { path, error, .. } if error.kind() == io::ErrorKind::NotFound => {
+            let hint = "; its first line is to be the password, with mode 0600";
+            TlsError::Read { path, error, hint }
+        }
+        other => other,
+    })?;
     let text = String::from_utf8_lossy(&text);
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(TlsError::EmptySecret(path.to_owned())),
+        secret => Ok(secret.to_owned()),
+    }
 }
 
 /// The lists of revoked certificates of a file; none if there is no file.

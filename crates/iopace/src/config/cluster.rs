@@ -14,6 +14,9 @@ use toml::Spanned;
 /// Keys begin so, unless the table says otherwise.
 const PREFIX: &str = "iopace";
 
+const NO_CLUSTER: &str = "`volume` is for devices that several hosts share: add a [cluster] table \
+    with the members of etcd, as etcd = [\"http://10.0.0.1:2379\"], or leave this out";
+
 /// What holds in the dark is kept here.
 const STATE: &str = "/var/lib/iopace";
 
@@ -34,25 +37,37 @@ pub(super) struct ClusterTable {
     state: Option<PathBuf>,
 }
 
-/// With every value checked; files are read.
+/// The window policy that knows of other hosts.
+pub const SHARED_WINDOW: &str = "latency";
+
+/// Whether a window policy knows of other hosts.
+pub fn is_shared_window(policy: &str) -> bool {
+    policy == SHARED_WINDOW
+}
+
+/// What a device of a volume lacks whose window policy knows of no other hosts.
+pub fn blind_window(volume: &str) -> String {
+    format!(
+        "the other hosts of volume {volume} are unknown to this window policy, so weights do not \
+         hold for all hosts together"
+    )
+}
+
+/// With every value checked; files are read. `first` is where the first volume is named.
 pub(super) fn resolve(
     table: Option<Spanned<ClusterTable>>,
     base: &Path,
     volumes: &[&str],
+    first: Option<Range<usize>>,
 ) -> Result<Option<ClusterConfig>, Mistake> {
-    let Some(table) = table else { return Ok(None) };
+    let Some(table) = table else {
+        return match first {
+            Some(span) => Err((span, NO_CLUSTER.into())),
+            None => Ok(None),
+        };
+    };
     let (span, table) = (table.span(), table.into_inner());
-    if volumes.is_empty() {
-        let message = "no device is a part of a volume: give one the name of it as `volume`";
-        return Err((span, message.into()));
-    }
-    let is_twice = |volume: &&&str| volumes.iter().filter(|other| other == volume).count() > 1;
-    if let Some(volume) = volumes.iter().find(is_twice) {
-        return Err((
-            span,
-            format!("two devices are the volume '{volume}': one host has one of it"),
-        ));
-    }
+    check_volumes(volumes, &span)?;
     let ClusterTable { etcd, host, prefix, hosts, state, .. } = &table;
     if etcd.get_ref().is_empty() {
         let message = "a member is needed, as \"http://10.0.0.1:2379\"";
@@ -89,6 +104,22 @@ pub(super) fn resolve(
         tls: resolve_tls(&table, base, is_secure, span.clone())?,
         user: resolve_user(&table, base, is_secure)?,
     }))
+}
+
+/// There is a volume, and each is there once.
+fn check_volumes(volumes: &[&str], span: &Range<usize>) -> Result<(), Mistake> {
+    if volumes.is_empty() {
+        let message = "no device is a part of a volume: give one the name of it as `volume`";
+        return Err((span.clone(), message.into()));
+    }
+    let is_twice = |volume: &&&str| volumes.iter().filter(|other| other == volume).count() > 1;
+    if let Some(volume) = volumes.iter().find(is_twice) {
+        return Err((
+            span.clone(),
+            format!("two devices are the volume '{volume}': one host has one of it"),
+        ));
+    }
+    Ok(())
 }
 
 fn target(text: Option<&Spanned<String>>) -> Result<Option<Nanos>, Mistake> {

@@ -171,7 +171,7 @@ pub(super) fn checked(group: Spanned<String>, tree: &Tree) -> Result<String, Mis
             Some(meant) if meant != "/" => {
                 format!("there is no group '{asked}': did you mean '{meant}'?")
             }
-            _ => error.to_string(),
+            _ => format!("{error}: a table [group.\"{asked}\"] makes it"),
         };
         return Err((group.span(), message));
     }

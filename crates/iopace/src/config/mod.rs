@@ -14,6 +14,7 @@ mod resolve;
 mod rules;
 mod values;
 
+pub use cluster::{SHARED_WINDOW, blind_window, is_shared_window};
 pub use device::{AUTO_HAS_NO_SETTINGS, NamedScheduler};
 pub use error::ConfigError;
 pub use values::{names, valid_name};
@@ -207,6 +208,15 @@ struct ExportTable {
     vhost_user: Option<PathBuf>,
 }
 
+/// A message of the TOML reader, with an example where it has only a word of its own.
+fn hinted(message: &str) -> String {
+    let hint = match message.contains("expected a sequence") {
+        true => ": a list in brackets is meant, as [\"one\"] or [\"one\", \"another\"]",
+        false => "",
+    };
+    explain(message).trim_end().to_owned() + hint
+}
+
 /// Reads the text of a configuration file; `path` is its name in messages, and where relative paths
 /// start.
 ///
@@ -216,7 +226,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     let file = path.display().to_string();
     let fail = |(span, message)| ConfigError::at(&file, text, span, message);
     let parsed: File = toml::from_str(text)
-        .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
+        .map_err(|error| fail((error.span().unwrap_or(0..0), hinted(error.message()))))?;
     let base = path.parent().unwrap_or(Path::new(""));
     resolve::resolve(parsed, base, text.len()).map_err(fail)
 }

@@ -51,6 +51,11 @@ impl MountTable {
         &mut self.sched
     }
 
+    /// The volume of several hosts that it is a part of.
+    pub(super) fn volume(&self) -> Option<&Spanned<String>> {
+        self.volume.as_ref()
+    }
+
     fn check_cache(&self) -> Result<(), Mistake> {
         let (Some(cache), None) = (&self.cache, &self.emulate) else { return Ok(()) };
         let message = "`cache` is for modelled disks: add a model as `emulate`, or leave this out";

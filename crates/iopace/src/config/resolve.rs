@@ -13,6 +13,7 @@ use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_daemon::tls::TlsMode;
 use iopace_groups::tree::Tree;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
@@ -29,6 +30,7 @@ pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Setting
         return Err((end..end, message.into()));
     }
     let policies = loadable::resolve(&mut file, base)?;
+    let first_volume = first_volume(&file);
     let devices = resolve_devices(file.device, base)?;
     let (mut mounts, payers) = mounts::resolve(file.mount, &devices, base)?;
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
@@ -36,7 +38,7 @@ pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Setting
     mounts::resolve_payers(&mut mounts, payers, &tree)?;
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
     let volumes: Vec<&str> = all.filter_map(|device| device.volume.as_deref()).collect();
-    let cluster = cluster::resolve(file.cluster, base, &volumes)?;
+    let cluster = cluster::resolve(file.cluster, base, &volumes, first_volume)?;
     let exports = resolve_exports(file.export, &devices, (base, &tree))?;
     if let (Some(control), true) = (&file.control, file.no_control) {
         return Err((control.span(), "`control` and `no-control` exclude each other".into()));
@@ -74,6 +76,13 @@ pub(super) fn resolve(mut file: File, base: &Path, end: usize) -> Result<Setting
         connections_max: bounded(file.connections, 1..=CONNECTIONS_MAX)?,
         memory_max: file.memory.map(resolve_memory).transpose()?,
     })
+}
+
+/// Where the first volume of several hosts is named.
+fn first_volume(file: &File) -> Option<Range<usize>> {
+    let of_devices = file.device.iter().filter_map(|table| table.get_ref().volume.as_ref());
+    let of_mounts = file.mount.iter().filter_map(|table| table.get_ref().volume());
+    of_devices.chain(of_mounts).map(Spanned::span).next()
 }
 
 /// The devices, each with a name of its own.

@@ -298,8 +298,7 @@ fn put(table: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
     // (To insert it would take the lines above the key away.)
     let Some(former) = table.get_mut(key) else {
-        table.insert(key, Item::Value(value));
-        return;
+        return drop(table.insert(key, Item::Value(value)));
     };
     if let Some(former) = former.as_value() {
         *value.decor_mut() = former.decor().clone();
@@ -330,6 +329,7 @@ file = "disk.img"   # the old one
             made: false,
             files: files.iter().map(|(file, text)| ((*file).into(), (*text).into())).collect(),
             cgroup_files: Default::default(),
+            cluster_files: Default::default(),
         }
     }
 

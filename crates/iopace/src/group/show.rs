@@ -4,7 +4,8 @@ use crate::machine::DaemonAnswer;
 use crate::output::{finish, line_width, right, table, wrapped};
 use comfy_table::Cell;
 use iopace_daemon::api::{
-    ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessReport, Written,
+    ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessReport, SOURCE_CLUSTER,
+    Written,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -75,6 +76,7 @@ fn settings(group: &GroupReport) -> String {
     };
     let mut all = told("", &group.files);
     all.extend(told("of the cgroup: ", &group.cgroup_files));
+    all.extend(told("for all hosts: ", &group.cluster_files));
     all.join("; ")
 }
 
@@ -214,7 +216,7 @@ pub fn written(written: &Written) -> String {
 pub fn files(files: &[&FileReport]) -> String {
     let mut rows = table(["file", "device", "value", "set by"]);
     for file in files {
-        for one in &file.effective {
+        for one in shown(file) {
             rows.add_row([&*file.file, &one.device, &one.value, source(one)]);
         }
     }
@@ -223,12 +225,21 @@ pub fn files(files: &[&FileReport]) -> String {
 
 /// What holds on the devices that were asked for.
 pub fn effective(file: &FileReport) -> String {
-    let lines = file.effective.iter();
-    lines.map(|one| format!("{} {} ({})\n", one.device, one.value, source(one))).collect()
+    shown(file).map(|one| format!("{} {} ({})\n", one.device, one.value, source(one))).collect()
+}
+
+/// The values that say something: of a device for which one is set on all hosts, not that there is
+/// none of this host.
+fn shown(file: &FileReport) -> impl Iterator<Item = &EffectiveReport> {
+    let of_cluster = |device: &str| {
+        file.effective.iter().any(|one| one.device == device && one.source == SOURCE_CLUSTER)
+    };
+    file.effective.iter().filter(move |one| one.source != "built in" || !of_cluster(&one.device))
 }
 
 fn source(effective: &EffectiveReport) -> &'static str {
     match &*effective.source {
+        SOURCE_CLUSTER => "for all hosts of the volume",
         "device" => "line of the device",
         "group" => "default of the group",
         "cgroup" => "cgroup of the kernel",
@@ -251,6 +262,7 @@ mod tests {
             made: false,
             files: Default::default(),
             cgroup_files: Default::default(),
+            cluster_files: Default::default(),
         };
         let mut all = ["/", "/a", "/a/b", "/a/b/c", "/a/d", "/e"].map(group);
         all[2].exports.push("disk".into());

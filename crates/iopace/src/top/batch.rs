@@ -6,6 +6,7 @@ use super::rows::{Order, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
 use crate::cli::View;
+use crate::cluster::volumes;
 use crate::machine::Machine;
 use crate::nice::progress;
 use crate::output::{Failure, Format, note, print_json_line, print_on};
@@ -51,7 +52,10 @@ pub fn run(machine: &Machine, app: &App, batch: Batch) -> Result<(), Failure> {
                     continue;
                 }
                 let is_read = match batch.format {
-                    Format::Table => print_on(&frame(app, &progress::all(), &report, width()))?,
+                    Format::Table => {
+                        let (nice, volumes) = (progress::all(), volumes(machine));
+                        print_on(&frame(app, (&nice, &volumes), &report, width()))?
+                    }
                     Format::Json => print_json_line(&report)?,
                 };
                 if !is_read {
@@ -99,7 +103,12 @@ fn width() -> u16 {
 }
 
 /// A report as text, ended by an empty line.
-pub fn frame(app: &App, nice: &[String], report: &LiveReport, width: u16) -> String {
+pub fn frame(
+    app: &App,
+    (nice, volumes): (&[String], &[String]),
+    report: &LiveReport,
+    width: u16,
+) -> String {
     let interval = crate::units::time(report.interval_ns);
     let mut text = format!(
         "iopace top: report {}, of the last {interval}, up {}\n",
@@ -108,6 +117,9 @@ pub fn frame(app: &App, nice: &[String], report: &LiveReport, width: u16) -> Str
     );
     for line in nice {
         text.push_str(&format!("nice {line}\n"));
+    }
+    for line in volumes {
+        text.push_str(&format!("volume {line}\n"));
     }
     let is_shown = |device: &&LiveDevice| app.device.as_ref().is_none_or(|d| *d == device.device);
     for device in report.devices.iter().filter(is_shown) {
@@ -180,10 +192,12 @@ mod tests {
     #[test]
     fn text_has_all_devices_or_the_one_that_is_named() {
         let mut app = App::default();
-        insta::assert_snapshot!("batch", frame(&app, &[], &samples::report(), 100));
+        insta::assert_snapshot!("batch", frame(&app, (&[], &[]), &samples::report(), 100));
         app.device = Some("idle".into());
         app.view = View::Tasks;
         let nice = ["tar: 41 % of 200 GiB, idle".to_owned()];
-        insta::assert_snapshot!("batch_tasks", frame(&app, &nice, &samples::report(), 80));
+        let volumes = ["pool: 2 of 2 hosts".to_owned()];
+        let lines = (&nice[..], &volumes[..]);
+        insta::assert_snapshot!("batch_tasks", frame(&app, lines, &samples::report(), 80));
     }
 }

@@ -248,7 +248,7 @@ fn listen(
 /// Tells what is known of volumes that daemons share with other hosts, if there are any.
 fn watch_volumes(machine: &Machine, told: &SyncSender<Message>) {
     loop {
-        let volumes = volumes(machine);
+        let volumes = crate::cluster::volumes(machine);
         let has_none = volumes.is_empty();
         if told.send(Message::Volumes(volumes)).is_err() || has_none {
             return;
@@ -256,12 +256,6 @@ fn watch_volumes(machine: &Machine, told: &SyncSender<Message>) {
         // SLEEP: the pause between two looks at what changes within seconds.
         thread::sleep(VOLUMES_EVERY);
     }
-}
-
-/// A line for each volume that a daemon shares with other hosts.
-fn volumes(machine: &Machine) -> Vec<String> {
-    let states = machine.members().iter().filter_map(|member| member.client.cluster().ok());
-    states.flat_map(|state| crate::cluster::lines(&state)).collect()
 }
 
 /// Says that a thread has panicked.

@@ -9,7 +9,9 @@ use crate::output::{Failure, nearest};
 use crate::paths::controls;
 use crate::running::{Sought, daemon};
 use crate::units::shell_word;
-use iopace_daemon::api::{DaemonReport, DeviceReport, ExportReport, MountReport, Move};
+use iopace_daemon::api::{
+    DaemonReport, DeviceReport, ExportReport, MountReport, Move, SOURCE_CLUSTER,
+};
 use iopace_daemon::control::Client;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +48,13 @@ pub fn group(verify: &Verify<'_>, args: &VerifyArgs, group: &str) -> Result<Vec<
     }
     if targets.is_empty() {
         let on = wanted.map_or(String::new(), |device| format!(" on {device}"));
+        if !crate::cluster::set_for_all(&client, group).is_empty() {
+            return Err(failed(format!(
+                "what is set for {group} is for all hosts of a volume together, and 'iopace \
+                 verify' drives what holds on this host alone: 'iopace cluster hosts' shows who \
+                 uses how much"
+            )));
+        }
         return Err(failed(format!(
             "nothing is set for {group}{on} that could be verified: set a limit or a weight with \
              'iopace group set {group} io.max ...'"
@@ -97,7 +106,10 @@ fn export<'a>(status: &'a DaemonReport, name: &str) -> Result<&'a ExportReport, 
 fn devices_with_promises(client: &Client, group: &str) -> Result<Vec<String>, Failure> {
     let files = client.group_files(group, None, None).map_err(failed)?;
     let promises = files.into_iter().filter(|file| PROMISES.contains(&&*file.file));
-    let set = promises.flat_map(|file| file.effective).filter(|one| one.source != "built in");
+    let set = promises.flat_map(|file| file.effective).filter(|one| {
+        // What holds for all hosts is not driven from one.
+        ![SOURCE_CLUSTER, "built in"].contains(&&*one.source)
+    });
     let mut devices: Vec<String> = set.map(|one| one.device).collect();
     devices.sort_unstable();
     devices.dedup();

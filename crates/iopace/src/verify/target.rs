@@ -6,7 +6,7 @@ use super::outcome::Waits;
 use super::promise::Rates;
 use crate::output::{Failure, note};
 use crate::units::shell_word;
-use iopace_daemon::api::{DeviceReport, WriteFile};
+use iopace_daemon::api::{DeviceReport, SOURCE_CLUSTER, WriteFile};
 use iopace_daemon::control::Client;
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ impl Target {
         let name = &self.device.name;
         let files = self.client.group_files(group, Some(file), Some(name)).map_err(failed)?;
         let all = files.into_iter().flat_map(|file| file.effective);
-        let one = all.into_iter().find(|one| one.device == *name);
+        let one = all.into_iter().find(|one| one.device == *name && one.source != SOURCE_CLUSTER);
         let one = one.ok_or_else(|| {
             failed(format!("{file} of {group}: the daemon says nothing of {name}"))
         })?;

@@ -168,9 +168,9 @@ families! {
     CLUSTER_ALLOWED: Gauge "iopace_cluster_allowed" None, ["volume", "group", "rate"],
         "What this host may have of it now";
     CLUSTER_GRANTED: Gauge "iopace_cluster_granted" None, ["volume", "group", "rate", "host"],
-        "What each host is granted of it, beside its static part";
+        "What each host is granted of it, beside its static part; none while the store is lost";
     CLUSTER_USED: Gauge "iopace_cluster_used" None, ["volume", "group", "rate", "host"],
-        "What each host says that it uses of it";
+        "What each host says that it uses of it; none while the store is not reached";
 
     MOUNT_FILES: Gauge "iopace_mount_files" None, ["mountpoint", "device", "state"],
         "Files: known to the kernel, open, kept open for write-back";

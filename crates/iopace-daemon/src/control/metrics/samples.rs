@@ -290,7 +290,8 @@ fn volume(out: &mut Samples<'_>, seen: &VolumeState) {
     for SharedLimit { group, rate, limit, allowed, parts, .. } in &seen.limits {
         out.level(&f::CLUSTER_LIMIT, &[name, group, rate], *limit);
         out.level(&f::CLUSTER_ALLOWED, &[name, group, rate], *allowed);
-        for part in parts {
+        // What other hosts have in the dark is not known.
+        for part in parts.iter().filter(|_| seen.dark.is_none()) {
             out.level(&f::CLUSTER_GRANTED, &[name, group, rate, &part.host], part.granted);
             out.level(&f::CLUSTER_USED, &[name, group, rate, &part.host], part.used);
         }

@@ -118,6 +118,7 @@ impl Device for Fake {
             failed: inner.2.failed_scheduler(),
             memory: (!self.info.direct).then(|| MemoryStatus::of(&inner.0, MEMORY)),
             window: inner.0.window_picture(),
+            has_host_share: inner.0.queue_totals().is_some(),
             remote: None,
         }
     }

@@ -24,6 +24,7 @@ mod tests;
 mod words;
 mod worst;
 
+use super::limits::Rate;
 pub(crate) use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
 use super::span::{Span, Sums, counts, is_within, place};
@@ -31,7 +32,9 @@ use crate::api::{
     Basis, BelowReport, Cause, Explained, ExplainedDevice, ExplainedKind, LiveReport, LiveTask,
 };
 use crate::figures::{percent, permille, reason_word, time};
+use crate::groups::SharedDevice;
 use holdings::{Held, Holders};
+use iopace_core::time::Nanos;
 use iopace_core::verdict::Reason;
 use shares::{Kind, Shares};
 
@@ -52,6 +55,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) device: &'a str,
     /// Whether it has a head: then it works on one request at a time.
     pub(crate) is_rotational: bool,
+    /// How it stands as a part of a volume of several hosts, if it is one.
+    pub(crate) shared: Option<&'a SharedDevice>,
 }
 
 /// What all questions about one device have in common.
@@ -80,6 +85,20 @@ impl<'a> Case<'a> {
 
     fn device(&self) -> &'a str {
         self.subject.device
+    }
+
+    /// Whether a limit is this host's part of one of all hosts.
+    fn is_part(&self, path: &str, rate: &Rate) -> bool {
+        let end = self.settings.get(path).and_then(|of| of.max.end);
+        match self.subject.shared.and_then(|shared| shared.limits.get(path)) {
+            Some(part) => rate.of(part) == Some(rate.set),
+            None => end.is_some(),
+        }
+    }
+
+    /// For how long the store of the volume has not been reached, if it is not.
+    fn dark_for(&self) -> Option<Nanos> {
+        self.subject.shared.and_then(|shared| shared.dark_for)
     }
 
     /// The part that the group and those below it have of what all have, in thousandths.

@@ -5,8 +5,8 @@ use super::super::span::{chain, is_within};
 use super::holdings::Holders;
 use super::words::{SlotCause, limits, slot_cause};
 use super::{Case, OWN_PERMILLE, changes};
-use crate::api::{Remedy, RemedyChange};
-use crate::figures::{percent, time};
+use crate::api::{NARROWED_BY_HOSTS, Remedy, RemedyChange};
+use crate::figures::{percent, shell_word, time};
 use iopace_core::group::{Class, Settings};
 use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};
 use iopace_core::sched;
@@ -53,10 +53,17 @@ fn weight<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<Remedy> {
     let (other, share) = top_other(case, holders)?;
     let common = chain(other).find(|path| is_within(case.group, path))?;
     let level = chain(case.group).take_while(|path| *path != common).last()?;
-    let old = settings(case, level).weight.get();
+    let set = case.subject.shared.and_then(|shared| shared.weights.get(level));
+    let old = set.copied().unwrap_or(settings(case, level).weight).get();
     let new = (old * 2).min(GROUP_WEIGHT_MAX);
     let effect = format!("{level} gets twice its part against the groups beside it");
     let price = format!("they get less: {other}, with {} now, most of all", percent(share));
+    if set.is_some() && new > old {
+        // What is set here for itself would be another part of it than it says.
+        let command = format!("iopace group set --cluster {} io.weight {new}", shell_word(level));
+        let effect = format!("{effect}, on all hosts of the volume");
+        return Some(Remedy { command, effect, price, change: None });
+    }
     let change = changes::group_file(case, level, "io.weight", &new.to_string());
     (new > old).then(|| remedy(case, change, effect, price))
 }
@@ -100,7 +107,18 @@ fn budget(case: &Case<'_>) -> Vec<Remedy> {
 
 /// A limit twice as high, and none. One of all hosts is changed for all of them.
 fn loosen(case: &Case<'_>, path: &str, rate: &Rate) -> Vec<Remedy> {
-    if settings(case, path).max.end.is_some() {
+    if case.is_part(path, rate) && case.dark_for().is_some() {
+        return vec![Remedy {
+            command: "iopace cluster status".into(),
+            effect: format!(
+                "says why etcd is not reached; a limit of {path} that is set on this host alone \
+                 does not raise its share: of two limits the stricter one holds"
+            ),
+            price: "none: its share of the whole limit is back within seconds when etcd is".into(),
+            change: None,
+        }];
+    }
+    if case.is_part(path, rate) {
         return vec![Remedy {
             command: "iopace cluster hosts".into(),
             effect: format!(
@@ -266,6 +284,20 @@ fn window(case: &Case<'_>, is_main: bool) -> Vec<Remedy> {
         format!("the disk may hold {new}; that helps a disk that works on several at once only"),
         price,
     );
+    if window.narrowed.as_deref() == Some(NARROWED_BY_HOSTS) {
+        let share = Remedy {
+            command: "iopace cluster hosts".into(),
+            effect: "shows the hosts that have the rest of the volume's queue; 'iopace group set \
+                     --cluster GROUP io.weight' changes by what it is divided"
+                .into(),
+            price: "what this host gets more, other hosts get less; another window policy here \
+                    would break the weights of all hosts"
+                .into(),
+            change: None,
+        };
+        let other = rein_in(case, &case.held.disk_time).filter(|_| case.group != "/");
+        return [share].into_iter().chain(other).collect();
+    }
     let mut all = Vec::new();
     let helps = is_main && !case.subject.is_rotational;
     // A policy that holds it below what it may is not moved by a larger bound.

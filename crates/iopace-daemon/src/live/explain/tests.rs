@@ -30,7 +30,7 @@ fn config(base: &'static Algorithm, nr_requests: u32, window_depth: u32) -> Conf
 
 fn ask(bench: &Bench, reports: &[LiveReport], group: Option<&str>) -> ExplainedDevice {
     let reports: Vec<&LiveReport> = reports.iter().collect();
-    let subject = Subject { device: "disk", is_rotational: false };
+    let subject = Subject { device: "disk", is_rotational: false, shared: None };
     explain(&reports, subject, group, &bench.settings).expect("it is there")
 }
 

@@ -5,7 +5,7 @@ use super::super::span::{chain, is_within, place};
 use super::holdings::Holders;
 use super::shares::Shares;
 use super::{Case, OWN_PERMILLE};
-use crate::api::Basis;
+use crate::api::{Basis, NARROWED_BY_HOSTS};
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
 use iopace_core::verdict::Reason;
@@ -231,8 +231,14 @@ fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
             (state, format!("on average {had}"))
         }
     };
-    let of_host = case.settings.get(path).is_some_and(|of| of.max.end.is_some());
-    let of_host = if of_host { "; this host's share of the limit of all hosts" } else { "" };
+    let of_host = match (case.is_part(path, rate), case.dark_for()) {
+        (false, _) => String::new(),
+        (true, None) => "; this host's share of the limit of all hosts".into(),
+        (true, Some(dark)) => format!(
+            "; this host's share of the limit of all hosts while etcd is not reached, for {} now",
+            time(dark.0)
+        ),
+    };
     let limit = format!("the limit of {path}, {set} (io.max {key}{of_host}), {state}");
     if path == case.group || is_within(path, case.group) {
         return format!("{limit}: it had {had}");
@@ -288,7 +294,12 @@ fn window(case: &Case<'_>) -> String {
         true => "they are its own: it submits more at once than the disk takes".into(),
         false => top_other(case, holders, "the disk's time"),
     };
-    let why = window.narrowed_words().map_or(String::new(), |why| format!(": {why}"));
+    let why = match (case.subject.shared, window.narrowed.as_deref()) {
+        (Some(shared), Some(NARROWED_BY_HOSTS)) => {
+            format!(": this host's share of the queue of volume {}", shared.volume)
+        }
+        _ => window.narrowed_words().map_or(String::new(), |why| format!(": {why}")),
+    };
     format!(
         "the disk holds as many requests as it may, {} (window {}{why}); {whose}",
         window.depth, window.policy

@@ -14,6 +14,8 @@ pub(super) struct Judged<'a> {
     /// For how many intervals it has been so.
     pub(super) settled: &'a BTreeMap<(String, String), (Settings, usize)>,
     pub(super) is_read_only: bool,
+    /// Whether other hosts use the device too.
+    pub(super) is_shared: bool,
 }
 
 /// One group in that time.

@@ -101,6 +101,10 @@ impl Memory {
             let text = format!("{} has no effect: {device} refuses writes", rate.written(rate.set));
             return Some(("limit_inert", text));
         }
+        if judged.is_shared {
+            // Who else uses the disk, and how much it moves for all, is not known of one host.
+            return None;
+        }
         let (best, busy) = self.best.get(device).copied().unwrap_or_default();
         let is_above = |rate: &&Rate| rate.is_bytes() && rate.set > best;
         if let Some(rate) = set.iter().find(is_above).filter(|_| busy >= INERT_AFTER) {

@@ -35,6 +35,8 @@ type Wrong = BTreeMap<Key, String>;
 pub(super) struct Watch {
     /// Devices that refuse writes.
     read_only: BTreeSet<String>,
+    /// Devices that other hosts use too.
+    shared: BTreeSet<String>,
     kept: VecDeque<LiveReport>,
     /// What was set for groups, and for how many intervals it has been so.
     settled: BTreeMap<(String, String), (Settings, usize)>,
@@ -47,6 +49,7 @@ impl Watch {
     pub(super) fn new(read_only: BTreeSet<String>) -> Watch {
         Watch {
             read_only,
+            shared: BTreeSet::new(),
             kept: VecDeque::new(),
             settled: BTreeMap::new(),
             groups: groups::Memory::default(),
@@ -58,6 +61,11 @@ impl Watch {
     /// Those are the devices that refuse writes.
     pub(super) fn set_read_only(&mut self, names: BTreeSet<String>) {
         self.read_only = names;
+    }
+
+    /// Those are the devices that other hosts use too.
+    pub(super) fn set_shared(&mut self, names: BTreeSet<String>) {
+        self.shared = names;
     }
 
     /// Judges after one more interval, in which that was set on each device, and writes into the
@@ -88,6 +96,7 @@ impl Watch {
                 settings: settings.get(name).unwrap_or(&nothing),
                 settled: &self.settled,
                 is_read_only: self.read_only.contains(name),
+                is_shared: self.shared.contains(name),
             };
             give_way();
             let promises = self.groups.judge(&judged, &mut wrong);

@@ -164,6 +164,13 @@ fn settings_without_effect_are_told() {
     watched.bench.set(WEB, weight(300));
     assert_eq!(watched.seconds(58), []);
     one(&watched.seconds(10), "limit_inert", "no other group in /vms uses disk");
+    // Whether others use a disk of several hosts is not known here.
+    let mut shared = Watched::new(config(4), &[Client::new(1, WEB, 2)]);
+    shared.watch.set_shared(BTreeSet::from(["disk".to_owned()]));
+    let mut settings = weight(300);
+    settings.max.sustained.bps = NonZeroU64::new(1 << 40);
+    shared.bench.set(WEB, settings);
+    assert_eq!(shared.seconds(68), []);
     // Another one comes.
     watched.bench.set(WEB, limit(5_000));
     let mut settings = limit(0);

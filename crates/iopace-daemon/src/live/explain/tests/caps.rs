@@ -1,6 +1,8 @@
 //! Caps of single processes, beside limits of groups.
 
 use super::*;
+use crate::api::NARROWED_BY_HOSTS;
+use crate::groups::SharedDevice;
 use iopace_core::group::LimitsEnd;
 use iopace_core::time::Instant;
 
@@ -90,4 +92,51 @@ fn a_share_of_the_limit_of_all_hosts_is_told_as_such() {
     let remedies = &told.explained.causes[0].remedies;
     let [Remedy { command, change: None, .. }] = &remedies[..] else { panic!("{remedies:?}") };
     assert_eq!(command, "iopace cluster hosts");
+}
+
+/// What is said of `/vms/web` after five seconds, on a disk of several hosts.
+fn of_web_shared(bench: &mut Bench, shared: &SharedDevice, narrowed: bool) -> ExplainedDevice {
+    bench.second();
+    let mut reports = bench.seconds(5);
+    for report in reports.iter_mut().filter(|_| narrowed) {
+        report.devices[0].window.narrowed = Some(NARROWED_BY_HOSTS.into());
+    }
+    let reports: Vec<&LiveReport> = reports.iter().collect();
+    let subject = Subject { device: "disk", is_rotational: false, shared: Some(shared) };
+    explain(&reports, subject, Some("/vms/web"), &bench.settings).expect("it is there")
+}
+
+/// A disk of a volume of several hosts, which has a part of a limit of 50 requests a second.
+fn shared(dark_for: Option<Nanos>) -> SharedDevice {
+    let limits = BTreeMap::from([("/vms/web".to_owned(), limited(50).max.sustained)]);
+    let weights = BTreeMap::from([("/vms".to_owned(), Weight::DEFAULT)]);
+    SharedDevice { volume: "pool".into(), dark_for, limits, weights, ..SharedDevice::default() }
+}
+
+#[test]
+fn in_the_dark_the_store_is_named_and_no_limit_of_this_host() {
+    let mut bench = Bench::new(Config::default(), &[Client::new(1, WEB, 8)]);
+    bench.set(WEB, limited(50));
+    let told = of_web_shared(&mut bench, &shared(Some(Nanos::from_secs(40))), false);
+    let summary = &told.explained.summary;
+    assert!(summary.contains("etcd is not reached, for 40"), "{summary}");
+    let remedies = &told.explained.causes[0].remedies;
+    let [Remedy { command, effect, .. }] = &remedies[..] else { panic!("{remedies:?}") };
+    assert_eq!(command, "iopace cluster status");
+    assert!(effect.contains("does not raise its share"), "{effect}");
+    // A stricter limit of this host is one of its own.
+    bench.set(WEB, limited(20));
+    let told = of_web_shared(&mut bench, &shared(Some(Nanos::from_secs(40))), false);
+    assert!(!told.explained.summary.contains("etcd"), "{}", told.explained.summary);
+}
+
+#[test]
+fn a_share_of_the_queue_of_a_volume_is_no_reason_for_another_window() {
+    let mut bench = Bench::new(config(scheduler("fifo"), 128, 1), &[Client::new(1, WEB, 32)]);
+    let told = of_web_shared(&mut bench, &shared(None), true);
+    let told: Vec<_> = told.explained.causes.iter().filter(|one| one.reason == "window").collect();
+    let [cause] = &told[..] else { panic!("{told:?}") };
+    assert!(cause.text.contains("share of the queue of volume pool"), "{}", cause.text);
+    let commands: Vec<&str> = cause.remedies.iter().map(|remedy| &*remedy.command).collect();
+    assert_eq!(commands, ["iopace cluster hosts"]);
 }

@@ -69,7 +69,7 @@ fn a_wider_window_is_advised_where_it_can_help_only() {
     let reports = bench.seconds(5);
     let reports: Vec<&LiveReport> = reports.iter().collect();
     let remedies = |is_rotational, group| {
-        let subject = Subject { device: "disk", is_rotational };
+        let subject = Subject { device: "disk", is_rotational, shared: None };
         let told = explain(&reports, subject, group, &bench.settings).expect("it is there");
         let of_device = told.worst.is_some();
         let causes = told.worst.unwrap_or(told.explained).causes;
