@@ -5,9 +5,9 @@ and fio at its socket, which writes to a range of its own and reads all of it ba
 The array is an emulated disk of an iopace over TCP; three members of etcd stand beside it. Parts:
 
   steady     nothing happens
-  partition  the first host is cut off for longer than it takes to give the array up
+  partition  the first host is cut off, for longer than it takes to find out, CUT_SECONDS (120)
   short      the first host is cut off for less
-  stopped    the daemon of the first host is stopped (SIGSTOP) and goes on
+  stopped    the daemon of the first host is stopped (SIGSTOP) for as long, and goes on
   array      the array is killed and started again
   member     a member of etcd is cut off, for a host must not notice
   host       the daemon of the first host is killed; the others go on
@@ -15,8 +15,8 @@ The array is an emulated disk of an iopace over TCP; three members of etcd stand
 The report has the bytes per second of each host in steps of 100 ms: how many steps had none, the
 median and the longest time without any. fio must end without an error, but for the first host of
 `host`. HOSTS (3), SECONDS_EACH (10) of each part before, within and after the failure, together
-three times as long. MODEL (ssd-sata), SIZE (2GiB), RATE (8m) of each host, so that the array is not
-what limits.
+three times as long and CUT_SECONDS. MODEL (ssd-sata), SIZE (2GiB), RATE (8m) of each host, so that
+the array is not what limits.
 """
 
 import json
@@ -37,7 +37,7 @@ SIZE = os.environ.get("SIZE", "2GiB")
 RATE = os.environ.get("RATE", "8m")
 STEP = 0.1  # seconds
 # Longer than it takes to find out that the array is gone, ten seconds.
-LONG_CUT = 14
+LONG_CUT = float(os.environ.get("CUT_SECONDS", "120"))
 SHORT_CUT = 3
 RANGE_MIB = 128
 

@@ -24,6 +24,7 @@
 #              requests per second (20971520 120)
 #   vmhost     eleven disks over TLS with QEMU's client, each with a certificate of its own: one
 #              added and resized live, one limited; the daemon restarted and killed meanwhile
+#   clock      two hosts of a volume with a limit in common, while the clock of the day is set
 #   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
 #
 # GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
@@ -33,7 +34,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
     echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|containers|govern|" \
-        "machine|ublk|insert|evening|vmhost|tests]" >&2
+        "machine|ublk|insert|evening|vmhost|clock|tests]" >&2
     exit 2
 }
 format=table
@@ -44,10 +45,10 @@ fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
 all) parts=(boot logwrites-ext4 logwrites-xfs reset groups containers govern machine ublk insert
-    evening vmhost tests) ;;
+    evening vmhost clock tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | containers | govern | machine | ublk | insert | evening | vmhost | tests)
-    parts=("$1") ;;
+boot | reset | groups | containers | govern | machine | ublk | insert | evening | vmhost | \
+    clock | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -84,6 +85,7 @@ without strace ublk insert
 without sqlite3 evening
 without qemu-io vmhost
 without openssl vmhost
+without etcd clock
 mkdir -p "$cache/debs" "$cache/run"
 run=$(mktemp -d "$cache/run/XXXXXX")
 guest= daemon=
@@ -118,6 +120,7 @@ fetch() {
 # Copies programs with their libraries.
 put() {
     local program library
+    mkdir -p "$run"/tree/{bin,lib64}
     for program in "$@"; do
         cp -L "$program" "$run/tree/bin/"
         LD_LIBRARY_PATH=$cache/tree/usr/lib/x86_64-linux-gnu:$cache/tree/lib/x86_64-linux-gnu \
@@ -169,37 +172,36 @@ initramfs() {
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/{groups,containers,govern,ublk,insert,evening,vmhost}.sh "$root/"
+    cp scripts/guest/{groups,containers,govern,ublk,insert,evening,vmhost,clock}.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
     # The kernel reads one archive after the other; these are big, and each is for one part.
     for part in ublk insert; do
         wanted "$part" || continue
-        mkdir -p "$root"/{bin,lib64}
         put "$(command -v fio)" "$(command -v strace)"
         [ "$part" != insert ] || put "$cache/tree/sbin/lvm" "$(command -v flock)"
         join "$part"
     done
     if wanted containers; then
-        mkdir -p "$root"/{bin,lib64}
         put "$cache/tree/usr/sbin/runc" "$cache/tree/usr/bin/crun"
         join containers
     fi
     if wanted evening; then
-        mkdir -p "$root"/{bin,lib64}
         put "$(command -v sqlite3)" "$(command -v tar)"
         cp /usr/libexec/coreutils/libstdbuf.so "$root/lib64/"
         join evening
     fi
+    if wanted clock; then
+        put "$(command -v etcd)"
+        join clock
+    fi
     if wanted vmhost; then
-        mkdir -p "$root"/{bin,lib64}
         put "$(command -v qemu-io)"
         certificates "$root/pki"
         join vmhost
     fi
     if wanted tests; then
-        mkdir -p "$root"/{bin,lib64}
         put "$tests"
         mv "$root/bin/${tests##*/}" "$root/bin/iopace-tests"
         strip "$root/bin/iopace-tests" 2>/dev/null || true
@@ -336,13 +338,6 @@ machine() {
     grep -q '^DONE 0' "$run/console"
 }
 
-# With a disk that is slow, as a guest's own disks are as fast as memory.
-governed() {
-    truncate -s 400M "$run/slow"
-    once govern 'SHOW' -device virtio-blk-pci,drive=slow,serial=slow \
-        -drive "file=$run/slow,if=none,id=slow,format=raw,throttling.iops-total=400"
-}
-
 # shellcheck source=scripts/guest/host.sh
 . scripts/guest/host.sh
 
@@ -360,7 +355,7 @@ part() {
     groups | containers) once "$1" 'SHOW' ;;
     govern) governed ;;
     evening) evening ;;
-    vmhost) once vmhost 'SHOW' ;;
+    vmhost | clock) once "$1" 'SHOW' ;;
     machine) machine ;;
     ublk) once ublk 'takeover' ;;
     insert) once insert 'insert:' ;;

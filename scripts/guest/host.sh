@@ -1,6 +1,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154
-# Part of guest.sh: what the host makes for the parts evening and vmhost.
+# Part of guest.sh: what the host makes for the parts govern, evening and vmhost.
+
+# With a disk that is slow, as a guest's own disks are as fast as memory.
+governed() {
+    truncate -s 400M "$run/slow"
+    once govern 'SHOW' -device virtio-blk-pci,drive=slow,serial=slow \
+        -drive "file=$run/slow,if=none,id=slow,format=raw,throttling.iops-total=400"
+}
 
 # A disk whose name is `slow`, with the file system in $run/slow: bytes and requests per second are
 # those of `GUEST_DISK`. One with a head: 20 MiB/s of files that lie apart, 120 requests/s.

@@ -190,6 +190,8 @@ machine() {
 . /evening.sh
 # shellcheck source=scripts/guest/vmhost.sh
 . /vmhost.sh
+# shellcheck source=scripts/guest/clock.sh
+. /clock.sh
 
 case $job in
 boot) finish ;;
@@ -202,6 +204,7 @@ insert) insert_job ;;
 evening) evening ;;
 evening-again) evening_again ;;
 vmhost) vmhost ;;
+clock) clocks ;;
 tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)
