@@ -188,7 +188,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
         let there = volume.hosts.iter().filter(|host| host.is_there).count();
         let stands = match &volume.dark {
             Some(why) => format!("goes by what was kept, {why}"),
-            None => format!("{there} of {} hosts are there", volume.hosts_max),
+            None => format!("{there} of {} hosts are there", volume.hosts.len()),
         };
         let _ = writeln!(text, "volume {}: device {}, {stands}", volume.volume, volume.device);
     }
