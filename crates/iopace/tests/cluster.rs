@@ -250,6 +250,9 @@ fn says_what_holds_for_all(place: &Place) {
 fn is_forgotten_and_reset(place: &Place, b: Serving) {
     let events = cluster(place, "a", &["cluster", "events"]).out;
     assert!(events.contains("all is well again"), "{events}");
+    let is_b = |host: &Value| host["host"] == "b" && host["is_there"] == true;
+    let hosts = || volume(place, "a")["hosts"].as_array().cloned().unwrap_or_default();
+    until("b is back", || hosts().iter().any(is_b));
     let ran = cluster(place, "a", &["cluster", "forget", "b"]);
     assert!(ran.error.contains("'b' is there"), "{ran:?}");
     b.end_by(Signal::TERM);
