@@ -159,7 +159,7 @@ pub struct Seen<'a> {
     /// How long they took, by task or all together: from this a controller that is told no goal
     /// learns one.
     pub times: &'a [OthersTimes],
-    /// Others could not be seen this time: the guard stays as it is.
+    /// Others could not be seen this time: a guard that was asked for stays as it is.
     pub is_blind: bool,
 }
 

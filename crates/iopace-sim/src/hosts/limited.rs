@@ -34,6 +34,9 @@ impl HostsOutcome {
         let mut back = None;
         while begin >= from && self.passed(begin, begin + SECOND) >= least {
             back = Some(begin.saturating_sub(from));
+            if begin < from + STEP {
+                break;
+            }
             begin = begin.saturating_sub(STEP);
         }
         back
