@@ -34,7 +34,7 @@ pub fn shares(total: Allowance, demands: &[Demand]) -> Vec<Allowance> {
         let is_below = |at: &usize| rest[*at].wanted > Allowance(0) && had[*at].0 < least[*at];
         let below: Vec<usize> = (0..demands.len()).filter(is_below).collect();
         if below.is_empty() {
-            // Who has his least, and nothing beyond it by weight.
+            // A host that has its least has nothing beyond it by weight.
             let has_least = |at: &usize| rest[*at].wanted < demands[*at].wanted;
             let fixed = (0..demands.len()).filter(has_least);
             fixed.for_each(|at| had[at].0 += least[at]);

@@ -173,7 +173,7 @@ mod tests {
         hosts[1].groups[0].least = Allowance(500);
         let Dues { hosts: dues, .. } = dues(&hosts, 1);
         assert_eq!(dues, [800, 700], "500 are guaranteed, the rest is 4 to 1");
-        // What it does not want of it is others'.
+        // The part of the guarantee that the group does not want goes to others.
         hosts[1].groups[0].wanted = Allowance(250);
         let Dues { hosts: dues, .. } = super::dues(&hosts, 1);
         assert_eq!(dues, [1_000, 500]);

@@ -22,7 +22,7 @@ const PAUSE_COUNT: u64 = 100;
 /// Ticks between two pauses: a pause is a ninth of the time at most.
 const APART_TICKS: u32 = 8 * PAUSE_TICKS;
 
-/// What was heard goes after one to two times so many ticks, or requests: loads change.
+/// Times of others are forgotten after one to two times so many ticks, or requests: loads change.
 const KEPT_TICKS: u32 = 2 * APART_TICKS;
 const KEPT_COUNT: u64 = 10_000;
 
@@ -32,7 +32,7 @@ const COUNT_MIN: u64 = 8;
 /// So many percent of the p99 alone are the goal: less would call even times late.
 const GOAL_PERCENT: u64 = 100;
 
-/// What was heard of others while they were alone.
+/// The times of others while they were alone.
 #[derive(Clone, Debug)]
 pub(super) struct Alone {
     /// Their times: the last ones, and those before.
@@ -40,7 +40,7 @@ pub(super) struct Alone {
     counts: [u64; 2],
     /// Ticks that the last ones cover.
     age: u32,
-    /// What the program had moved by the last tick.
+    /// The bytes that the program had moved by the last tick.
     before: Option<Bytes>,
     /// Lengths of the last ticks, and what it moved in each.
     moved: [(Nanos, u64); SETTLE_TICKS as usize],

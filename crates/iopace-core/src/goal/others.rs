@@ -1,4 +1,4 @@
-//! What reports tell of the latency of others.
+//! The latency of others, as reports tell it.
 
 use crate::stats::Histogram;
 use crate::time::Nanos;

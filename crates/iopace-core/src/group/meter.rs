@@ -96,7 +96,7 @@ impl Meter {
         self.kept = self.kept.max(TURN_MAX);
     }
 
-    /// What was admitted is paid for up to there at most.
+    /// The clock is brought back to that instant, if it is ahead of it.
     pub fn owe_until(&mut self, at: Instant) {
         self.clock = self.clock.min(at);
     }

@@ -320,7 +320,7 @@ mod tests {
         }
         let now = Instant(60_000_000_000);
         assert!(rate.opens() <= now + SURPLUS_MAX, "{:?}", rate.opens());
-        // Whoever is served as soon as he is owed something has the whole rate, and no more.
+        // A group that is served as soon as it is owed something has the whole rate, no more.
         let (mut at, mut served) = (rate.opens(), 0);
         let end = at + Nanos::from_secs(10);
         while at < end {

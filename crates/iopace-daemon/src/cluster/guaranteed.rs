@@ -14,7 +14,7 @@ const NEW_PART: u64 = 4;
 const LATELY: Nanos = Nanos::from_secs(2);
 
 /// A group that has had so many eighths of its part would use more.
-const PRESSED_EIGHTHS: u64 = 7;
+pub(super) const PRESSED_EIGHTHS: u64 = 7;
 
 /// One guarantee.
 #[derive(Clone, Copy, Debug, Default)]

@@ -107,10 +107,10 @@ impl Volume {
         // The first look is what tells a window that there are others.
         self.blind_looks = if wishes.queue.is_some() { 0 } else { self.blind_looks + 1 };
         let Volume { member, weighing, name, device: of_device, host, .. } = self;
-        let place = (&**name, &**of_device, &**host);
+        let place = (&**name, &**host);
         member.turn(store, &wishes, &mut |member| {
             // Groups that cannot be made are told of at the end of the turn.
-            _ = groups.set_cluster(place.1, &held(place, member, weighing, groups));
+            _ = groups.set_cluster(of_device, &held(place, member, weighing, groups));
         });
         if self.member.standing == StoreContact::Joined {
             let look = self.period();
@@ -125,7 +125,7 @@ impl Volume {
 
     /// Has what is allowed hold for the groups.
     pub(super) fn tell(&mut self, groups: &Groups) {
-        let place = (&*self.name, &*self.device, &*self.host);
+        let place = (&*self.name, &*self.host);
         let all = held(place, &self.member, &self.weighing, groups);
         // Each time: a group may have been removed and made again meanwhile.
         let refused = groups.set_cluster(&self.device, &all);
@@ -259,9 +259,9 @@ impl Volume {
     }
 }
 
-/// All that is to hold for the groups of a volume now, which is here that device of that host.
+/// All that is to hold for the groups of a volume on a host now.
 fn held(
-    (volume, _, host): (&str, &str, &str),
+    (volume, host): (&str, &str),
     member: &VolumeMember,
     weighing: &Weighing,
     groups: &Groups,

@@ -1,15 +1,12 @@
 //! What a host would use of each limit and guarantee, by what it has used.
 
-use super::guaranteed::{Guaranteed, per_second};
+use super::guaranteed::{Guaranteed, PRESSED_EIGHTHS, per_second};
 use super::records::{HostValue, PartOf};
 use crate::device::Device;
 use crate::groups::Groups;
 use iopace_core::stats::OpCounts;
 use iopace_core::time::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A group that has used so many eighths of what it was allowed would use more.
-const PRESSED_EIGHTHS: u64 = 7;
 
 /// Whoever is not held up is left room to grow by a quarter.
 const ROOM_PART: u64 = 4;
